@@ -9,7 +9,7 @@ use promql_parser::parser::token::{
 };
 
 use super::error::{PromqlError, Result};
-use super::evaluate::{Evaluator, Sample, Value, unique};
+use super::evaluate::{Evaluator, PromqlValue, VectorSample, unique};
 use super::labels::Labels;
 use super::window::{ordered, variance};
 use super::{function, quantile};
@@ -27,10 +27,10 @@ pub(super) fn check(a: &AggregateExpr) -> Result<()> {
 }
 
 /// Returns the value of an aggregation at an instant.
-pub(super) fn value(evaluator: &Evaluator, a: &AggregateExpr, t: i64) -> Result<Value> {
+pub(super) fn value(evaluator: &Evaluator, a: &AggregateExpr, t: i64) -> Result<PromqlValue> {
     let samples = evaluator.vector(&a.expr, t)?;
     evaluator.count(samples.len())?;
-    let mut groups: BTreeMap<Labels, Vec<Sample>> = BTreeMap::new();
+    let mut groups: BTreeMap<Labels, Vec<VectorSample>> = BTreeMap::new();
     for sample in samples {
         let group = sample.labels.grouped(a.modifier.as_ref());
         groups.entry(group).or_default().push(sample);
@@ -54,7 +54,7 @@ pub(super) fn value(evaluator: &Evaluator, a: &AggregateExpr, t: i64) -> Result<
                 .map(|p| evaluator.value(p, t))
                 .transpose()?
             {
-                Some(Value::Text(label)) => function::label_name(&label)?,
+                Some(PromqlValue::Text(label)) => function::label_name(&label)?,
                 _ => return Err(PromqlError::execution("count_values needs a label")),
             };
             for (labels, samples) in groups {
@@ -64,7 +64,7 @@ pub(super) fn value(evaluator: &Evaluator, a: &AggregateExpr, t: i64) -> Result<
                         .entry(function::number_text(sample.value))
                         .or_default() += 1.0;
                 }
-                out.extend(counts.into_iter().map(|(text, value)| Sample {
+                out.extend(counts.into_iter().map(|(text, value)| VectorSample {
                     labels: labels.with(&label, &text),
                     value,
                 }));
@@ -74,11 +74,11 @@ pub(super) fn value(evaluator: &Evaluator, a: &AggregateExpr, t: i64) -> Result<
             for (labels, samples) in groups {
                 let values: Vec<f64> = samples.iter().map(|s| s.value).collect();
                 let value = one(op, number, values);
-                out.push(Sample { labels, value });
+                out.push(VectorSample { labels, value });
             }
         }
     }
-    Ok(Value::Vector(unique(out)?))
+    Ok(PromqlValue::Vector(unique(out)?))
 }
 
 /// Returns the value of one group, which is not empty.
@@ -99,7 +99,7 @@ fn one(op: u16, parameter: f64, values: Vec<f64>) -> f64 {
 
 /// Returns the `k` highest or lowest samples, in this order. NaN comes last; equal ones are in the
 /// order of their labels.
-fn first_k(mut samples: Vec<Sample>, k: f64, is_top: bool) -> Vec<Sample> {
+fn first_k(mut samples: Vec<VectorSample>, k: f64, is_top: bool) -> Vec<VectorSample> {
     samples.sort_by(|a, b| {
         let by_value = match (a.value.is_nan(), b.value.is_nan()) {
             (false, false) if is_top => ordered(&b.value, &a.value),

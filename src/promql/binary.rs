@@ -10,7 +10,7 @@ use promql_parser::parser::token::{
 use promql_parser::parser::{BinModifier, BinaryExpr, LabelModifier, VectorMatchCardinality};
 
 use super::error::{PromqlError, Result};
-use super::evaluate::{Evaluator, Sample, Value, unique};
+use super::evaluate::{Evaluator, PromqlValue, VectorSample, unique};
 use super::labels::Labels;
 
 /// Checks that an operation can be evaluated.
@@ -31,41 +31,45 @@ pub(super) fn check(b: &BinaryExpr) -> Result<()> {
 }
 
 /// Returns the value of an operation at an instant.
-pub(super) fn value(evaluator: &Evaluator, b: &BinaryExpr, t: i64) -> Result<Value> {
+pub(super) fn value(evaluator: &Evaluator, b: &BinaryExpr, t: i64) -> Result<PromqlValue> {
     let (left, right) = (evaluator.value(&b.lhs, t)?, evaluator.value(&b.rhs, t)?);
     let (op, is_bool) = (b.op.id(), b.return_bool());
     let is_comparison = b.op.is_comparison_operator();
     // A comparison without `bool` keeps the samples that pass it, with their names.
-    let with_scalar = |samples: Vec<Sample>, apply: &dyn Fn(f64) -> f64| {
+    let with_scalar = |samples: Vec<VectorSample>, apply: &dyn Fn(f64) -> f64| {
         let samples = samples.into_iter().filter_map(|sample| {
             let result = apply(sample.value);
             if is_comparison && !is_bool {
                 return (result != 0.0).then_some(sample);
             }
             let labels = sample.labels.nameless();
-            Some(Sample {
+            Some(VectorSample {
                 labels,
                 value: result,
             })
         });
-        unique(samples.collect()).map(Value::Vector)
+        unique(samples.collect()).map(PromqlValue::Vector)
     };
     match (left, right) {
-        (Value::Scalar(left), Value::Scalar(right)) => Ok(Value::Scalar(apply(op, left, right))),
-        (Value::Vector(left), Value::Scalar(right)) => {
+        (PromqlValue::Scalar(left), PromqlValue::Scalar(right)) => {
+            Ok(PromqlValue::Scalar(apply(op, left, right)))
+        }
+        (PromqlValue::Vector(left), PromqlValue::Scalar(right)) => {
             evaluator.count(left.len())?;
             with_scalar(left, &|left| apply(op, left, right))
         }
-        (Value::Scalar(left), Value::Vector(right)) => {
+        (PromqlValue::Scalar(left), PromqlValue::Vector(right)) => {
             evaluator.count(right.len())?;
             with_scalar(right, &|right| apply(op, left, right))
         }
-        (Value::Vector(left), Value::Vector(right)) => {
+        (PromqlValue::Vector(left), PromqlValue::Vector(right)) => {
             evaluator.count(left.len() + right.len())?;
             let modifier = b.modifier.as_ref();
             match op {
-                T_LAND | T_LOR | T_LUNLESS => Ok(Value::Vector(sets(op, modifier, left, right))),
-                _ => matched(op, modifier, left, right).map(Value::Vector),
+                T_LAND | T_LOR | T_LUNLESS => {
+                    Ok(PromqlValue::Vector(sets(op, modifier, left, right)))
+                }
+                _ => matched(op, modifier, left, right).map(PromqlValue::Vector),
             }
         }
         _ => Err(PromqlError::execution(
@@ -110,10 +114,10 @@ fn signature(labels: &Labels, modifier: Option<&BinModifier>) -> Labels {
 fn sets(
     op: TokenId,
     modifier: Option<&BinModifier>,
-    left: Vec<Sample>,
-    right: Vec<Sample>,
-) -> Vec<Sample> {
-    let signatures = |samples: &[Sample]| -> HashSet<Labels> {
+    left: Vec<VectorSample>,
+    right: Vec<VectorSample>,
+) -> Vec<VectorSample> {
+    let signatures = |samples: &[VectorSample]| -> HashSet<Labels> {
         let samples = samples.iter();
         samples.map(|s| signature(&s.labels, modifier)).collect()
     };
@@ -133,9 +137,9 @@ fn sets(
 fn matched(
     op: TokenId,
     modifier: Option<&BinModifier>,
-    left: Vec<Sample>,
-    right: Vec<Sample>,
-) -> Result<Vec<Sample>> {
+    left: Vec<VectorSample>,
+    right: Vec<VectorSample>,
+) -> Result<Vec<VectorSample>> {
     let card = modifier.map_or(&VectorMatchCardinality::OneToOne, |m| &m.card);
     let is_swapped = matches!(card, VectorMatchCardinality::OneToMany(_));
     let (many, one) = if is_swapped {
@@ -143,7 +147,10 @@ fn matched(
     } else {
         (left, right)
     };
-    let mut ones: HashMap<Labels, Sample> = HashMap::with_capacity(one.len());
+    if many.is_empty() || one.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ones: HashMap<Labels, VectorSample> = HashMap::with_capacity(one.len());
     for sample in one {
         let group = signature(&sample.labels, modifier);
         if ones.insert(group, sample).is_some() {
@@ -167,18 +174,18 @@ fn matched(
             false => (sample.value, other.value),
         };
         let value = apply(op, l, r);
+        if is_filter && value == 0.0 {
+            continue;
+        }
         let is_one = matches!(card, VectorMatchCardinality::OneToOne);
         if is_one && !used.insert(group) {
             return Err(PromqlError::execution(
                 "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
             ));
         }
-        if is_filter && value == 0.0 {
-            continue;
-        }
         let labels = result_labels(&sample.labels, &other.labels, modifier, is_filter);
         let value = if is_filter { l } else { value };
-        out.push(Sample { labels, value });
+        out.push(VectorSample { labels, value });
     }
     unique(out).map_err(|_| {
         PromqlError::execution(
@@ -205,9 +212,9 @@ fn result_labels(
     match &modifier.card {
         VectorMatchCardinality::OneToOne => match &modifier.matching {
             None => labels,
-            Some(LabelModifier::Include(on)) => labels.filtered(|name| {
-                on.labels.iter().any(|l| l == name) || (is_filter && name == METRIC_NAME)
-            }),
+            Some(LabelModifier::Include(on)) => {
+                labels.filtered(|name| on.labels.iter().any(|label| label == name))
+            }
             Some(LabelModifier::Exclude(ignored)) => {
                 labels.filtered(|name| !ignored.labels.iter().any(|label| label == name))
             }

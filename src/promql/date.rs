@@ -13,6 +13,7 @@ pub(super) fn part(name: &str, seconds: f64) -> f64 {
     match name {
         "day_of_week" => f64::from(date.weekday().num_days_from_sunday()),
         "day_of_month" => f64::from(date.day()),
+        "days_in_month" => f64::from(date.num_days_in_month()),
         "day_of_year" => f64::from(date.ordinal()),
         "hour" => f64::from(date.hour()),
         "minute" => f64::from(date.minute()),

@@ -7,6 +7,8 @@ pub(crate) enum PromqlError {
     BadData(String),
     /// The query cannot be evaluated, or exceeds a limit.
     Execution(String),
+    /// The time of the request is over.
+    Timeout,
     /// The cells could not be read.
     Read(Box<query::Error>),
 }

@@ -2,15 +2,16 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use promql_parser::parser::{Expr, SubqueryExpr};
+use promql_parser::parser::Expr;
 
 use super::error::{PromqlError, Result};
 use super::labels::Labels;
-use super::needs::{Need, key, shifted, subquery_step, subquery_steps};
+use super::needs::{Need, key, shifted, subquery_steps};
 use super::query::Query;
-use super::series::{Kind, Read, Series};
+use super::series::{SelectorRead, Series, SeriesKind};
+use super::window::RangeWindow;
 use super::{aggregate, binary, function};
 
 /// Most samples that one evaluation looks at.
@@ -42,17 +43,17 @@ impl Steps {
 
 /// A value of a series at one step.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sample {
+pub(crate) struct VectorSample {
     pub(crate) labels: Labels,
     pub(crate) value: f64,
 }
 
 /// The answer of one step.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum PromqlValue {
     Scalar(f64),
     Text(String),
-    Vector(Vec<Sample>),
+    Vector(Vec<VectorSample>),
     Matrix(Vec<Points>),
 }
 
@@ -68,69 +69,103 @@ pub(super) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
-/// Evaluates a query at each of `steps`; `reads` are the series of its needs, in their order.
+/// Most samples of an answer.
+const ANSWER_MAX: usize = 2_000_000;
+/// Samples between two looks at the clock.
+const LOOK_SAMPLES: u64 = 4_096;
+
+/// Evaluates a query at each of `steps`; `reads` are the series of its needs, in their order. The
+/// evaluation ends at `until` at the latest.
 ///
 /// # Errors
-/// If the query cannot be evaluated, or looks at too many samples.
+/// If the query cannot be evaluated, takes too long, or looks at too many samples.
 pub(crate) fn evaluate(
     query: &Query,
     steps: Steps,
     needs: &[Need],
-    reads: Vec<Read>,
-) -> Result<Vec<(i64, Value)>> {
+    reads: Vec<SelectorRead>,
+    until: Option<Instant>,
+) -> Result<Vec<(i64, PromqlValue)>> {
     let reads = needs.iter().map(|need| need.selector).zip(reads).collect();
     let evaluator = Evaluator {
         ends: (steps.start, steps.end),
-        step: steps.step,
         reads,
         samples: Cell::new(0),
+        until,
     };
-    let answers = steps.iter().map(|t| {
+    let (mut answers, mut size) = (Vec::new(), 0);
+    for t in steps.iter() {
+        evaluator.look_at_the_clock()?;
         let value = evaluator.root(&query.expr, t)?;
-        Ok((t, value))
-    });
-    answers.collect()
+        size += match &value {
+            PromqlValue::Vector(samples) => samples.len(),
+            PromqlValue::Matrix(series) => series.iter().map(|one| one.points.len()).sum(),
+            PromqlValue::Scalar(_) | PromqlValue::Text(_) => 1,
+        };
+        if size > ANSWER_MAX {
+            return Err(PromqlError::execution(format!(
+                "the answer has more than {ANSWER_MAX} samples; take a greater step, a shorter range or fewer series"
+            )));
+        }
+        answers.push((t, value));
+    }
+    Ok(answers)
 }
 
 /// The state of an evaluation.
 pub(super) struct Evaluator {
     ends: (i64, i64),
-    step: i64,
-    reads: HashMap<usize, Read>,
+    reads: HashMap<usize, SelectorRead>,
     samples: Cell<u64>,
+    until: Option<Instant>,
 }
 
 impl Evaluator {
     /// Counts samples that are looked at.
     pub(super) fn count(&self, samples: usize) -> Result<()> {
-        let sum = self.samples.get() + samples as u64;
+        let before = self.samples.get();
+        let sum = before + samples as u64;
         self.samples.set(sum);
         if sum > SAMPLES_MAX {
             return Err(PromqlError::execution(format!(
                 "the query looks at more than {SAMPLES_MAX} samples; take a greater step, a shorter range or fewer series"
             )));
         }
-        Ok(())
+        match sum / LOOK_SAMPLES > before / LOOK_SAMPLES {
+            true => self.look_at_the_clock(),
+            false => Ok(()),
+        }
     }
 
-    fn root(&self, expr: &Expr, t: i64) -> Result<Value> {
+    fn look_at_the_clock(&self) -> Result<()> {
+        match self.until.is_some_and(|until| Instant::now() >= until) {
+            true => Err(PromqlError::Timeout),
+            false => Ok(()),
+        }
+    }
+
+    fn root(&self, expr: &Expr, t: i64) -> Result<PromqlValue> {
         match expr {
             Expr::Paren(paren) => self.root(&paren.expr, t),
-            Expr::MatrixSelector(_) | Expr::Subquery(_) => Ok(Value::Matrix(self.points(expr, t)?)),
+            Expr::MatrixSelector(_) | Expr::Subquery(_) => {
+                Ok(PromqlValue::Matrix(self.points(expr, t)?))
+            }
             expr => self.value(expr, t),
         }
     }
 
     /// Returns the value of an expression at an instant.
-    pub(super) fn value(&self, expr: &Expr, t: i64) -> Result<Value> {
+    pub(super) fn value(&self, expr: &Expr, t: i64) -> Result<PromqlValue> {
         self.count(1)?;
         match expr {
-            Expr::NumberLiteral(number) => Ok(Value::Scalar(number.val)),
-            Expr::StringLiteral(text) => Ok(Value::Text(text.val.clone())),
+            Expr::NumberLiteral(number) => Ok(PromqlValue::Scalar(number.val)),
+            Expr::StringLiteral(text) => Ok(PromqlValue::Text(text.val.clone())),
             Expr::Paren(paren) => self.value(&paren.expr, t),
             Expr::Unary(unary) => Ok(match self.value(&unary.expr, t)? {
-                Value::Vector(samples) => Value::Vector(unique(mapped(samples, |value| -value))?),
-                Value::Scalar(value) => Value::Scalar(-value),
+                PromqlValue::Vector(samples) => {
+                    PromqlValue::Vector(unique(mapped(samples, |value| -value))?)
+                }
+                PromqlValue::Scalar(value) => PromqlValue::Scalar(-value),
                 other => other,
             }),
             Expr::VectorSelector(selector) => {
@@ -140,9 +175,9 @@ impl Evaluator {
                 let samples = read.series.iter().filter_map(|series| {
                     let (_, value) = series.at(t)?;
                     let labels = series.labels.clone();
-                    Some(Sample { labels, value })
+                    Some(VectorSample { labels, value })
                 });
-                Ok(Value::Vector(samples.collect()))
+                Ok(PromqlValue::Vector(samples.collect()))
             }
             Expr::Aggregate(a) => aggregate::value(self, a, t),
             Expr::Binary(b) => binary::value(self, b, t),
@@ -154,9 +189,9 @@ impl Evaluator {
     }
 
     /// Returns the vector of an expression at an instant.
-    pub(super) fn vector(&self, expr: &Expr, t: i64) -> Result<Vec<Sample>> {
+    pub(super) fn vector(&self, expr: &Expr, t: i64) -> Result<Vec<VectorSample>> {
         match self.value(expr, t)? {
-            Value::Vector(samples) => Ok(samples),
+            PromqlValue::Vector(samples) => Ok(samples),
             _ => Err(PromqlError::execution("a vector is needed here")),
         }
     }
@@ -164,99 +199,76 @@ impl Evaluator {
     /// Returns the number of an expression at an instant.
     pub(super) fn scalar(&self, expr: &Expr, t: i64) -> Result<f64> {
         match self.value(expr, t)? {
-            Value::Scalar(value) => Ok(value),
+            PromqlValue::Scalar(value) => Ok(value),
             _ => Err(PromqlError::execution("a scalar is needed here")),
         }
     }
 
-    fn read(&self, selector: usize) -> Result<&Read> {
+    fn read(&self, selector: usize) -> Result<&SelectorRead> {
         let read = self.reads.get(&selector);
         read.ok_or_else(|| PromqlError::execution("BUG: a selector was not read"))
     }
 
-    /// Returns the series of a range selector, and the window `(from, to]` at an instant.
-    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<Option<(&[Series], i64, i64)>> {
+    /// Returns the series of a range selector; `None` of a subquery.
+    pub(super) fn ranged(&self, expr: &Expr) -> Result<Option<&[Series]>> {
         match expr {
-            Expr::Paren(paren) => self.window(&paren.expr, t),
-            Expr::MatrixSelector(matrix) => {
-                let vs = &matrix.vs;
-                let to = shifted(t, vs.at.as_ref(), vs.offset.as_ref(), self.ends);
-                let from = to.saturating_sub(ms(matrix.range));
-                Ok(Some((&self.read(key(vs))?.series, from, to)))
-            }
+            Expr::Paren(paren) => self.ranged(&paren.expr),
+            Expr::MatrixSelector(matrix) => Ok(Some(&self.read(key(&matrix.vs))?.series)),
             _ => Ok(None),
         }
     }
 
-    /// Returns the ends of buckets of a range selector.
-    pub(super) fn ends_of(&self, expr: &Expr) -> Result<&[i64]> {
-        match expr {
-            Expr::Paren(paren) => self.ends_of(&paren.expr),
-            Expr::MatrixSelector(matrix) => Ok(&self.read(key(&matrix.vs))?.ends),
-            _ => Ok(&[]),
-        }
-    }
-
-    /// Returns the length of the windows of a range, milliseconds.
-    pub(super) fn range_ms(&self, expr: &Expr) -> i64 {
-        match expr {
-            Expr::Paren(paren) => self.range_ms(&paren.expr),
-            Expr::MatrixSelector(matrix) => ms(matrix.range),
-            Expr::Subquery(subquery) => ms(subquery.range),
-            _ => 0,
-        }
+    /// Returns the window of a range at an instant.
+    pub(super) fn window(&self, expr: &Expr, t: i64) -> Result<RangeWindow> {
+        let (at, offset, range) = match expr {
+            Expr::Paren(paren) => return self.window(&paren.expr, t),
+            Expr::MatrixSelector(m) => (m.vs.at.as_ref(), m.vs.offset.as_ref(), m.range),
+            Expr::Subquery(s) => (s.at.as_ref(), s.offset.as_ref(), s.range),
+            _ => return Err(PromqlError::execution("a range of samples is needed here")),
+        };
+        let to = shifted(t, at, offset, self.ends);
+        let from = to.saturating_sub(ms(range));
+        Ok(RangeWindow { from, to })
     }
 
     /// Returns the samples of a range at an instant; series without a sample are left out.
     pub(super) fn points(&self, expr: &Expr, t: i64) -> Result<Vec<Points>> {
-        match expr {
-            Expr::Paren(paren) => self.points(&paren.expr, t),
-            Expr::Subquery(subquery) => self.subquery(subquery, t),
-            Expr::MatrixSelector(matrix) => {
-                let ends = &self.read(key(&matrix.vs))?.ends;
-                let Some((series, from, to)) = self.window(expr, t)? else {
-                    return Ok(Vec::new());
-                };
-                let first = ends.partition_point(|end| *end <= from);
-                let next = ends.partition_point(|end| *end <= to).max(first);
-                let mut all = Vec::new();
-                for one in series {
-                    let points: Vec<(i64, f64)> = match one.kind {
-                        Kind::Gauge => {
-                            let cells = one.cells(from, to);
-                            self.count(cells.len() + 1)?;
-                            cells.map(|i| (one.ends[i], one.values[i])).collect()
-                        }
-                        Kind::Counter { .. } => {
-                            self.count(next - first + 1)?;
-                            let ends = ends[first..next].iter();
-                            ends.filter_map(|end| Some((*end, one.at(*end)?.1)))
-                                .collect()
-                        }
-                    };
-                    if !points.is_empty() {
-                        let labels = one.labels.clone();
-                        all.push(Points { labels, points });
-                    }
-                }
-                Ok(all)
+        let RangeWindow { from, to } = self.window(expr, t)?;
+        let Some(series) = self.ranged(expr)? else {
+            return self.subquery(expr, t);
+        };
+        let mut all = Vec::new();
+        for one in series {
+            self.count(match one.kind {
+                SeriesKind::Gauge => one.within(from, to).len() + 1,
+                SeriesKind::Counter { .. } => one.buckets(from, to) + 1,
+            })?;
+            let points = one.samples(from, to);
+            if !points.is_empty() {
+                let labels = one.labels.clone();
+                all.push(Points { labels, points });
             }
-            _ => Err(PromqlError::execution("a range of samples is needed here")),
         }
+        Ok(all)
     }
 
-    fn subquery(&self, subquery: &SubqueryExpr, t: i64) -> Result<Vec<Points>> {
+    fn subquery(&self, expr: &Expr, t: i64) -> Result<Vec<Points>> {
+        let subquery = match expr {
+            Expr::Paren(paren) => return self.subquery(&paren.expr, t),
+            Expr::Subquery(subquery) => subquery,
+            _ => return Err(PromqlError::execution("a range of samples is needed here")),
+        };
         let one = Steps {
             start: t,
             end: t,
-            step: subquery_step(subquery, self.step),
+            step: 1,
         };
-        let steps = subquery_steps(subquery, one, self.ends, self.step)?;
+        let steps = subquery_steps(subquery, one, self.ends)?;
         let mut all: BTreeMap<Labels, Vec<(i64, f64)>> = BTreeMap::new();
         for t in steps.iter() {
             let samples = match self.value(&subquery.expr, t)? {
-                Value::Vector(samples) => samples,
-                Value::Scalar(value) => vec![Sample {
+                PromqlValue::Vector(samples) => samples,
+                PromqlValue::Scalar(value) => vec![VectorSample {
                     labels: Labels::default(),
                     value,
                 }],
@@ -264,9 +276,8 @@ impl Evaluator {
             };
             self.count(samples.len())?;
             for sample in samples {
-                all.entry(sample.labels)
-                    .or_default()
-                    .push((t, sample.value));
+                let points = all.entry(sample.labels).or_default();
+                points.push((t, sample.value));
             }
         }
         let all = all.into_iter();
@@ -276,7 +287,7 @@ impl Evaluator {
     }
 
     /// Returns the time of the sample of each series of a plain selector.
-    pub(super) fn sample_times(&self, expr: &Expr, t: i64) -> Result<Option<Vec<Sample>>> {
+    pub(super) fn sample_times(&self, expr: &Expr, t: i64) -> Result<Option<Vec<VectorSample>>> {
         match expr {
             Expr::Paren(paren) => self.sample_times(&paren.expr, t),
             Expr::VectorSelector(selector) => {
@@ -284,8 +295,8 @@ impl Evaluator {
                 let series = self.read(key(selector))?.series.iter();
                 let times = series.filter_map(|series| {
                     let (at, _) = series.at(t)?;
-                    let (labels, value) = (series.labels.nameless(), at as f64 / 1e3);
-                    Some(Sample { labels, value })
+                    let (labels, value) = (series.bare.clone(), at as f64 / 1e3);
+                    Some(VectorSample { labels, value })
                 });
                 Ok(Some(times.collect()))
             }
@@ -295,9 +306,9 @@ impl Evaluator {
 }
 
 /// Returns samples with other values and without names.
-pub(super) fn mapped(samples: Vec<Sample>, change: impl Fn(f64) -> f64) -> Vec<Sample> {
+pub(super) fn mapped(samples: Vec<VectorSample>, change: impl Fn(f64) -> f64) -> Vec<VectorSample> {
     let samples = samples.into_iter();
-    let change = |sample: Sample| Sample {
+    let change = |sample: VectorSample| VectorSample {
         labels: sample.labels.nameless(),
         value: change(sample.value),
     };
@@ -305,7 +316,7 @@ pub(super) fn mapped(samples: Vec<Sample>, change: impl Fn(f64) -> f64) -> Vec<S
 }
 
 /// Returns the samples, unless two of them have the same labels.
-pub(super) fn unique(samples: Vec<Sample>) -> Result<Vec<Sample>> {
+pub(super) fn unique(samples: Vec<VectorSample>) -> Result<Vec<VectorSample>> {
     let mut seen = std::collections::HashSet::with_capacity(samples.len());
     match samples.iter().find(|sample| !seen.insert(&sample.labels)) {
         None => Ok(samples),

@@ -4,71 +4,26 @@ use promql_parser::label::{METRIC_NAME, MatchOp};
 use promql_parser::parser::{Call, Expr};
 
 use super::error::{PromqlError, Result};
-use super::evaluate::{Evaluator, Sample, Value, mapped, unique};
+use super::evaluate::{Evaluator, PromqlValue, VectorSample, mapped, unique};
 use super::labels::Labels;
 use super::needs::matchers_of;
+use super::series::SeriesKind;
 use super::window::{self, ordered};
 use super::{date, quantile, relabel};
 
-const SUPPORTED: [&str; 52] = [
-    "abs",
-    "absent",
-    "absent_over_time",
-    "avg_over_time",
-    "ceil",
-    "changes",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "count_over_time",
-    "day_of_month",
-    "day_of_week",
-    "day_of_year",
-    "delta",
-    "exp",
-    "floor",
-    "histogram_quantile",
-    "hour",
-    "increase",
-    "irate",
-    "label_join",
-    "label_replace",
-    "last_over_time",
-    "ln",
-    "log10",
-    "log2",
-    "max_over_time",
-    "min_over_time",
-    "minute",
-    "month",
-    "pi",
-    "present_over_time",
-    "quantile_over_time",
-    "rate",
-    "resets",
-    "round",
-    "scalar",
-    "sgn",
-    "sort",
-    "sort_desc",
-    "sqrt",
-    "stddev_over_time",
-    "sum_over_time",
-    "time",
-    "timestamp",
-    "vector",
-    "year",
-    "cos",
-    "sin",
-    "tan",
-    "deg",
-    "rad",
-];
+/// All functions, separated by spaces.
+const SUPPORTED: &str = "abs absent absent_over_time acos acosh asin asinh atan atanh avg_over_time ceil \
+    changes clamp clamp_max clamp_min cos cosh count_over_time day_of_month day_of_week \
+    day_of_year days_in_month deg delta deriv exp floor histogram_quantile hour idelta \
+    increase irate label_join label_replace last_over_time ln log10 log2 max_over_time \
+    min_over_time minute month pi predict_linear present_over_time quantile_over_time \
+    rad rate resets round scalar sgn sin sinh sort sort_desc sqrt stddev_over_time \
+    stdvar_over_time sum_over_time tan tanh time timestamp vector year";
 
 /// Checks that a function can be evaluated.
 pub(super) fn check(call: &Call) -> Result<()> {
     let name = call.func.name;
-    if !SUPPORTED.contains(&name) {
+    if !SUPPORTED.split(' ').any(|known| known == name) {
         return Err(PromqlError::execution(format!(
             "the function {name} is not supported"
         )));
@@ -80,14 +35,17 @@ pub(super) fn check(call: &Call) -> Result<()> {
 }
 
 /// Returns a label's name, if it is one.
-pub(super) fn label_name(name: &str) -> Result<String> {
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn label_name(name: &str) -> Result<String> {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_valid = name.chars().next().is_some_and(is_first)
         && name.chars().all(|c| is_first(c) || c.is_ascii_digit());
     match is_valid {
         true => Ok(name.to_owned()),
-        false => Err(PromqlError::execution(format!(
-            "invalid label name {name:?}"
+        false => Err(PromqlError::BadData(format!(
+            "invalid label name {name:?}: it has letters, digits and _, and no digit at its beginning"
         ))),
     }
 }
@@ -109,15 +67,15 @@ fn argument(call: &Call, at: usize) -> Result<&Expr> {
 }
 
 /// Returns the value of a call at an instant.
-pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value> {
+pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<PromqlValue> {
     let name = call.func.name;
     let scalar = |at: usize| evaluator.scalar(argument(call, at)?, t);
     let vector = |at: usize| evaluator.vector(argument(call, at)?, t);
     let out = match name {
-        "time" => return Ok(Value::Scalar(t as f64 / 1e3)),
-        "pi" => return Ok(Value::Scalar(std::f64::consts::PI)),
+        "time" => return Ok(PromqlValue::Scalar(t as f64 / 1e3)),
+        "pi" => return Ok(PromqlValue::Scalar(std::f64::consts::PI)),
         "scalar" => {
-            return Ok(Value::Scalar(match &vector(0)?[..] {
+            return Ok(PromqlValue::Scalar(match &vector(0)?[..] {
                 [one] => one.value,
                 _ => f64::NAN,
             }));
@@ -133,8 +91,18 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
             false => Vec::new(),
         },
         "quantile_over_time" => over_time(evaluator, name, argument(call, 1)?, scalar(0)?, t)?,
-        "changes" | "resets" | "delta" => {
+        "changes" | "resets" | "delta" | "idelta" | "deriv" => {
             over_time(evaluator, name, argument(call, 0)?, f64::NAN, t)?
+        }
+        "predict_linear" => {
+            let seconds = scalar(1)?;
+            let points = evaluator.points(argument(call, 0)?, t)?.into_iter();
+            let predicted = points.filter_map(|one| {
+                let value = window::predicted(&one.points, t, seconds)?;
+                let labels = one.labels.nameless();
+                Some(VectorSample { labels, value })
+            });
+            predicted.collect()
         }
         name if name.ends_with("_over_time") => {
             over_time(evaluator, name, argument(call, 0)?, f64::NAN, t)?
@@ -147,11 +115,13 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
         "label_replace" | "label_join" => return relabel::value(evaluator, call, t),
         "sort" | "sort_desc" => {
             let mut samples = vector(0)?;
-            samples.sort_by(|a, b| ordered(&a.value, &b.value));
-            if name == "sort_desc" {
-                samples.reverse();
-            }
-            return Ok(Value::Vector(samples));
+            // NaN comes last in both orders.
+            samples.sort_by(|a, b| match (a.value.is_nan(), b.value.is_nan()) {
+                (false, false) if name == "sort" => ordered(&a.value, &b.value),
+                (false, false) => ordered(&b.value, &a.value),
+                (a, b) => a.cmp(&b),
+            });
+            return Ok(PromqlValue::Vector(samples));
         }
         "timestamp" => match evaluator.sample_times(argument(call, 0)?, t)? {
             Some(times) => times,
@@ -160,11 +130,11 @@ pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value>
         _ => pointwise(evaluator, call, t)?,
     };
     evaluator.count(out.len())?;
-    Ok(Value::Vector(unique(out)?))
+    Ok(PromqlValue::Vector(unique(out)?))
 }
 
-fn one(labels: Labels, value: f64) -> Vec<Sample> {
-    vec![Sample { labels, value }]
+fn one(labels: Labels, value: f64) -> Vec<VectorSample> {
+    vec![VectorSample { labels, value }]
 }
 
 /// Returns the labels that the equal matchers of a selector name.
@@ -186,46 +156,41 @@ fn absent_labels(expr: &Expr) -> Labels {
 }
 
 /// Returns `rate`, `increase` or `irate`.
-fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> {
+fn increases(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<VectorSample>> {
     let (name, expr) = (call.func.name, argument(call, 0)?);
+    let window = evaluator.window(expr, t)?;
+    let of_points = |points: &[(i64, f64)]| match name {
+        "irate" => window::sampled_last_rate(points),
+        _ => window::difference(points, window, true),
+    };
+    let per = match name {
+        "rate" => window.seconds(),
+        _ => 1.0,
+    };
     let mut out = Vec::new();
-    if let Some((series, from, to)) = evaluator.window(expr, t)?
-        && series.iter().all(window::is_counter)
-    {
-        let seconds = (to - from) as f64 / 1e3;
-        for one in series {
-            evaluator.count(one.cells(from, to).len() + 1)?;
-            let value = match name {
-                "irate" => window::last_rate(one, from, to, evaluator.ends_of(expr)?),
-                _ => window::increase(one, from, to),
-            };
-            if let Some(value) = value {
-                let value = if name == "rate" {
-                    value / seconds
-                } else {
-                    value
-                };
-                let labels = one.labels.nameless();
-                out.push(Sample { labels, value });
-            }
+    let mut add = |labels: &Labels, value: Option<f64>| {
+        out.extend(value.map(|value| VectorSample {
+            labels: labels.clone(),
+            value: value / per,
+        }));
+    };
+    let Some(series) = evaluator.ranged(expr)? else {
+        for one in evaluator.points(expr, t)? {
+            add(&one.labels.nameless(), of_points(&one.points));
         }
         return Ok(out);
-    }
-    let seconds = evaluator.range_ms(expr) as f64 / 1e3;
-    for one in evaluator.points(expr, t)? {
-        let value = match name {
-            "irate" => window::sampled_last_rate(&one.points),
-            _ => window::sampled_increase(&one.points),
+    };
+    for one in series {
+        let value = match (one.kind, name) {
+            (SeriesKind::Counter { .. }, "irate") => window::last_rate(one, window),
+            (SeriesKind::Counter { .. }, _) => window::increase(one, window),
+            (SeriesKind::Gauge, _) => {
+                evaluator.count(one.within(window.from, window.to).len())?;
+                of_points(&one.samples(window.from, window.to))
+            }
         };
-        if let Some(value) = value {
-            let value = if name == "rate" {
-                value / seconds
-            } else {
-                value
-            };
-            let labels = one.labels.nameless();
-            out.push(Sample { labels, value });
-        }
+        evaluator.count(1)?;
+        add(&one.bare, value);
     }
     Ok(out)
 }
@@ -236,22 +201,22 @@ fn over_time(
     expr: &Expr,
     parameter: f64,
     t: i64,
-) -> Result<Vec<Sample>> {
-    let mut out = Vec::new();
+) -> Result<Vec<VectorSample>> {
+    let (mut out, window) = (Vec::new(), evaluator.window(expr, t)?);
     for one in evaluator.points(expr, t)? {
-        if let Some(value) = window::over_time(name, &one.points, parameter) {
+        if let Some(value) = window::over_time(name, &one.points, window, parameter) {
             let labels = match name {
                 "last_over_time" => one.labels,
                 _ => one.labels.nameless(),
             };
-            out.push(Sample { labels, value });
+            out.push(VectorSample { labels, value });
         }
     }
     Ok(out)
 }
 
 /// Returns a function of each value.
-fn pointwise(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> {
+fn pointwise(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<VectorSample>> {
     let name = call.func.name;
     let samples = match call.args.args.first() {
         // The functions of dates are about the present without an argument.
@@ -272,6 +237,15 @@ fn pointwise(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Vec<Sample>> 
         "log2" => f64::log2,
         "log10" => f64::log10,
         "sqrt" => f64::sqrt,
+        "acos" => f64::acos,
+        "acosh" => f64::acosh,
+        "asin" => f64::asin,
+        "asinh" => f64::asinh,
+        "atan" => f64::atan,
+        "atanh" => f64::atanh,
+        "cosh" => f64::cosh,
+        "sinh" => f64::sinh,
+        "tanh" => f64::tanh,
         "sin" => f64::sin,
         "cos" => f64::cos,
         "tan" => f64::tan,

@@ -1,6 +1,6 @@
 //! The series that a query reads, and the check that every part of it can be evaluated.
 
-use promql_parser::label::{METRIC_NAME, Matcher};
+use promql_parser::label::{METRIC_NAME, MatchOp, Matcher};
 use promql_parser::parser::token::T_SUM;
 use promql_parser::parser::{
     AtModifier, Call, Expr, LabelModifier, MatrixSelector, Offset, SubqueryExpr, VectorSelector,
@@ -9,7 +9,9 @@ use promql_parser::parser::{
 use super::error::{PromqlError, Result};
 use super::evaluate::{Steps, ms};
 use super::{aggregate, binary, function};
-use promql_parser::label::MatchOp;
+
+/// The step of a subquery that names none: Prometheus' default interval of evaluation.
+const SUBQUERY_STEP_MS: i64 = 60_000;
 
 /// The use that a query makes of a selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +38,12 @@ impl Reads {
 
 /// The labels that a query distinguishes.
 #[derive(Debug, Clone)]
-pub(crate) enum Grouping {
+pub(crate) enum KeptLabels {
     By(Vec<String>),
     Without(Vec<String>),
 }
 
-impl Grouping {
+impl KeptLabels {
     /// Returns whether a label is distinguished.
     pub(crate) fn keeps(&self, label: &str) -> bool {
         match self {
@@ -61,7 +63,7 @@ pub(crate) struct Need {
     pub(crate) steps: Steps,
     pub(crate) reads: Reads,
     /// The labels that the sum around its increase distinguishes; `None` for all.
-    pub(crate) keep: Option<Grouping>,
+    pub(crate) keep: Option<KeptLabels>,
 }
 
 impl Need {
@@ -112,7 +114,6 @@ pub(super) fn shifted(
 pub(super) fn of(expr: &Expr, steps: Steps) -> Result<Vec<Need>> {
     let mut walk = Walk {
         ends: (steps.start, steps.end),
-        step: steps.step,
         needs: Vec::new(),
     };
     walk.visit(expr, steps)?;
@@ -121,7 +122,6 @@ pub(super) fn of(expr: &Expr, steps: Steps) -> Result<Vec<Need>> {
 
 struct Walk {
     ends: (i64, i64),
-    step: i64,
     needs: Vec<Need>,
 }
 
@@ -154,9 +154,9 @@ impl Walk {
                 self.visit(&aggregate.expr, steps)?;
                 if aggregate.op.id() == T_SUM && is_increase(&aggregate.expr) {
                     self.needs[before].keep = Some(match &aggregate.modifier {
-                        None => Grouping::By(Vec::new()),
-                        Some(LabelModifier::Include(by)) => Grouping::By(by.labels.clone()),
-                        Some(LabelModifier::Exclude(by)) => Grouping::Without(by.labels.clone()),
+                        None => KeptLabels::By(Vec::new()),
+                        Some(LabelModifier::Include(by)) => KeptLabels::By(by.labels.clone()),
+                        Some(LabelModifier::Exclude(by)) => KeptLabels::Without(by.labels.clone()),
                     });
                 }
             }
@@ -167,7 +167,7 @@ impl Walk {
             }
             Expr::Paren(paren) => self.visit(&paren.expr, steps)?,
             Expr::Subquery(subquery) => {
-                let inner = subquery_steps(subquery, steps, self.ends, self.step)?;
+                let inner = subquery_steps(subquery, steps, self.ends)?;
                 self.visit(&subquery.expr, inner)?;
             }
             Expr::VectorSelector(selector) => self.add(selector, steps, Reads::Instants),
@@ -209,20 +209,14 @@ fn is_increase(expr: &Expr) -> bool {
     }
 }
 
-/// Returns the step of a subquery, milliseconds.
-pub(super) fn subquery_step(subquery: &SubqueryExpr, step: i64) -> i64 {
-    subquery.step.map_or(step, ms).max(1)
-}
-
 /// Returns the instants of a subquery: the multiples of its step in all of its windows.
 pub(super) fn subquery_steps(
     subquery: &SubqueryExpr,
     outer: Steps,
     ends: (i64, i64),
-    step: i64,
 ) -> Result<Steps> {
     let shift = |t| shifted(t, subquery.at.as_ref(), subquery.offset.as_ref(), ends);
-    let step = subquery_step(subquery, step);
+    let step = subquery.step.map_or(SUBQUERY_STEP_MS, ms).max(1);
     let from = shift(outer.start).saturating_sub(ms(subquery.range));
     let steps = Steps {
         start: (from.div_euclid(step) + 1).saturating_mul(step),

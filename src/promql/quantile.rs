@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::evaluate::Sample;
+use super::evaluate::VectorSample;
 use super::labels::Labels;
 use super::window::ordered;
 
@@ -28,7 +28,7 @@ pub(super) fn of(q: f64, mut values: Vec<f64>) -> f64 {
 }
 
 /// Returns the quantile of each histogram among the series: their `le` are the bounds of buckets.
-pub(super) fn of_histograms(q: f64, samples: Vec<Sample>) -> Vec<Sample> {
+pub(super) fn of_histograms(q: f64, samples: Vec<VectorSample>) -> Vec<VectorSample> {
     let mut histograms: BTreeMap<Labels, Vec<(f64, f64)>> = BTreeMap::new();
     for sample in samples {
         let Ok(bound) = sample.labels.get("le").parse::<f64>() else {
@@ -41,7 +41,7 @@ pub(super) fn of_histograms(q: f64, samples: Vec<Sample>) -> Vec<Sample> {
             .push((bound, sample.value));
     }
     let histograms = histograms.into_iter();
-    let value = |(labels, buckets)| Sample {
+    let value = |(labels, buckets)| VectorSample {
         labels,
         value: of_buckets(q, buckets),
     };
@@ -79,7 +79,9 @@ pub(super) fn of_buckets(q: f64, mut buckets: Vec<(f64, f64)>) -> f64 {
         return f64::NAN;
     }
     let rank = q * highest;
-    let at = buckets.partition_point(|bucket| bucket.1 < rank);
+    // The lowest value is in the first bucket with values, whatever empty ones there are before it.
+    let is_below = |bucket: &(f64, f64)| bucket.1 < rank || bucket.1 == 0.0;
+    let at = buckets.partition_point(is_below);
     if at >= buckets.len() - 1 {
         return buckets[buckets.len() - 2].0;
     }
@@ -89,8 +91,5 @@ pub(super) fn of_buckets(q: f64, mut buckets: Vec<(f64, f64)>) -> f64 {
         0 => (0.0, 0.0),
         at => buckets[at - 1],
     };
-    if up_to == before {
-        return upper;
-    }
     lower + (upper - lower) * ((rank - before) / (up_to - before))
 }

@@ -15,7 +15,8 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// A query.
 #[derive(Debug)]
 pub(crate) struct Query {
-    pub(super) expr: Expr,
+    /// On the heap: selectors are known by their addresses, which a move must not change.
+    pub(super) expr: Box<Expr>,
 }
 
 impl Query {
@@ -40,6 +41,7 @@ impl Query {
         let expr = parser::parse(text);
         let expr = expr.map_err(|why| bad(format!("invalid parameter \"query\": {why}")))?;
         needs::check(&expr)?;
+        let expr = Box::new(expr);
         Ok(Self { expr })
     }
 
@@ -58,7 +60,7 @@ impl Query {
 
     /// Returns whether the answer is one vector for each step.
     pub(crate) fn is_matrix(&self) -> bool {
-        let mut expr = &self.expr;
+        let mut expr = &*self.expr;
         while let Expr::Paren(inner) = expr {
             expr = &inner.expr;
         }
@@ -71,8 +73,10 @@ impl Query {
 /// # Errors
 /// If it is none.
 pub(crate) fn selector_matchers(text: &str) -> Result<Vec<Matcher>> {
-    match Query::parse(text)?.expr {
-        Expr::VectorSelector(selector) => Ok(needs::matchers_of(&selector)),
+    match *Query::parse(text)?.expr {
+        Expr::VectorSelector(selector) if selector.at.is_none() && selector.offset.is_none() => {
+            Ok(needs::matchers_of(&selector))
+        }
         _ => Err(PromqlError::BadData(format!(
             "invalid parameter \"match[]\": {text} is not a selector"
         ))),
@@ -80,12 +84,13 @@ pub(crate) fn selector_matchers(text: &str) -> Result<Vec<Matcher>> {
 }
 
 /// Counts what may be a level of recursion: characters of operators and opening brackets outside
-/// of texts and of the braces of selectors, and the operators that are words.
+/// of texts, comments and the braces of selectors, and the operators that are words.
 fn operators(text: &str) -> usize {
     let (mut count, mut in_braces) = (0, false);
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
+            '#' => drop(chars.find(|c| *c == '\n')),
             '"' | '\'' | '`' => {
                 while let Some(inner) = chars.next() {
                     match inner {

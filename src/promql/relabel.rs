@@ -5,7 +5,7 @@ use promql_parser::parser::token::T_EQL_REGEX;
 use promql_parser::parser::{Call, Expr};
 
 use super::error::{PromqlError, Result};
-use super::evaluate::{Evaluator, Sample, Value, unique};
+use super::evaluate::{Evaluator, PromqlValue, VectorSample, unique};
 use super::function::label_name;
 
 fn texts(call: &Call) -> Result<Vec<&str>> {
@@ -46,39 +46,39 @@ fn compiled(pattern: &str) -> Result<Matcher> {
 }
 
 /// Returns the value of a call at an instant.
-pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<Value> {
+pub(super) fn value(evaluator: &Evaluator, call: &Call, t: i64) -> Result<PromqlValue> {
     let Some(vector) = call.args.args.first() else {
         return Err(PromqlError::execution("a vector is missing"));
     };
     let samples = evaluator.vector(vector, t)?;
     let texts = texts(call)?;
-    let out: Vec<Sample> = match &texts[..] {
+    let out: Vec<VectorSample> = match &texts[..] {
         [label, replacement, source, pattern] if call.func.name == "label_replace" => {
             let matcher = compiled(pattern)?;
             let MatchOp::Re(regex) = &matcher.op else {
                 return Err(PromqlError::execution("BUG: the matcher has no pattern"));
             };
-            let change = |sample: Sample| match regex.captures(sample.labels.get(source)) {
+            let change = |sample: VectorSample| match regex.captures(sample.labels.get(source)) {
                 None => sample,
                 Some(captures) => {
                     let mut text = String::new();
                     captures.expand(replacement, &mut text);
                     let labels = sample.labels.with(label, &text);
-                    Sample { labels, ..sample }
+                    VectorSample { labels, ..sample }
                 }
             };
             samples.into_iter().map(change).collect()
         }
         [label, separator, sources @ ..] => {
-            let change = |sample: Sample| {
+            let change = |sample: VectorSample| {
                 let parts: Vec<&str> = sources.iter().map(|s| sample.labels.get(s)).collect();
                 let labels = sample.labels.with(label, &parts.join(separator));
-                Sample { labels, ..sample }
+                VectorSample { labels, ..sample }
             };
             samples.into_iter().map(change).collect()
         }
         _ => samples,
     };
     evaluator.count(out.len())?;
-    Ok(Value::Vector(unique(out)?))
+    Ok(PromqlValue::Vector(unique(out)?))
 }

@@ -3,48 +3,87 @@
 use std::cmp::Ordering;
 
 use super::quantile;
-use super::series::{Kind, Series};
+use super::series::Series;
 
-/// Returns the increase of a counter over `(from, to]`: the sum of the cells that end there; `None`
-/// without one.
-pub(super) fn increase(series: &Series, from: i64, to: i64) -> Option<f64> {
-    let cells = series.cells(from, to);
-    (!cells.is_empty()).then(|| series.values[cells].iter().sum())
+/// The instants of a window `(from, to]`, milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RangeWindow {
+    pub(super) from: i64,
+    pub(super) to: i64,
 }
 
-/// Returns the increase in the last cell of a window divided by the seconds of its bucket. A later
-/// bucket without a cell of this series counts as 0; `last` is the newest end in the window.
-pub(super) fn last_rate(series: &Series, from: i64, to: i64, ends: &[i64]) -> Option<f64> {
-    let cells = series.cells(from, to);
-    let cell = cells.clone().next_back()?;
-    let next = ends.partition_point(|end| *end <= to);
-    let last = next.checked_sub(1).map(|at| ends[at]);
-    if last.is_some_and(|last| last > series.ends[cell]) {
-        return Some(0.0);
+impl RangeWindow {
+    /// Returns the length in seconds.
+    pub(super) fn seconds(self) -> f64 {
+        self.to.saturating_sub(self.from) as f64 / 1e3
     }
-    let length = (series.untils[cell] - series.ends[cell]) as f64 / 1e3;
-    Some(series.values[cell] / length)
 }
 
-/// Returns whether the cells of a series are what is added to a counter.
-pub(super) fn is_counter(series: &Series) -> bool {
-    matches!(series.kind, Kind::Counter { .. })
-}
-
-/// Returns the increase of samples of any kind: the last less the first, and each fall counts from
-/// zero. `None` for fewer than two.
-pub(super) fn sampled_increase(points: &[(i64, f64)]) -> Option<f64> {
-    let pairs = points.windows(2);
-    let mut sum = points.last()?.1 - points.first()?.1;
-    for pair in pairs {
-        if pair[1].1 < pair[0].1 {
-            sum += pair[0].1;
-        }
+/// Returns the increase of a counter: the sum of the cells that end in the window. Where these
+/// buckets are longer or shorter than the window, the sum is scaled to its length. `None` without a
+/// cell, or if a bucket is not known.
+pub(super) fn increase(series: &Series, window: RangeWindow) -> Option<f64> {
+    let buckets = series.grid.within(window.from, window.to);
+    let sum = series.sum(&buckets)?;
+    if !series.grid.is_complete_after(window.from) {
+        return None;
     }
-    (points.len() > 1).then_some(sum)
+    let (span, length) = (series.grid.span(&buckets), window.to - window.from);
+    match span == length {
+        true => Some(sum),
+        false => Some(sum / span as f64 * length as f64),
+    }
 }
 
-/// Returns the rate of the last two samples, per second.
+/// Returns the rate of a counter in the last bucket that ends in the window, per second; `None` if
+/// no cell ends in the window.
+pub(super) fn last_rate(series: &Series, window: RangeWindow) -> Option<f64> {
+    let buckets = series.grid.within(window.from, window.to);
+    series.sum(&buckets)?;
+    if !series.grid.is_complete_after(window.from) {
+        return None;
+    }
+    let last = buckets.end - 1..buckets.end;
+    let seconds = series.grid.span(&last) as f64 / 1e3;
+    Some(series.sum(&last).unwrap_or(0.0) / seconds)
+}
+
+/// Returns the difference of the last and the first sample, extrapolated to the ends of the window
+/// as Prometheus does (<https://prometheus.io/docs/prometheus/latest/querying/functions/#rate>): to
+/// an end that is nearer than 1.1 average distances of samples, or else by half a distance. Each
+/// fall of a counter counts from zero, and a counter is not extrapolated below zero. `None` for
+/// fewer than two samples.
+pub(super) fn difference(
+    points: &[(i64, f64)],
+    window: RangeWindow,
+    is_counter: bool,
+) -> Option<f64> {
+    let ([(first_at, first), ..], [.., (last_at, last)]) = (points, points) else {
+        return None;
+    };
+    let mut sum = last - first;
+    if is_counter {
+        let falls = points.windows(2).filter(|pair| pair[1].1 < pair[0].1);
+        sum += falls.map(|pair| pair[0].1).sum::<f64>();
+    }
+    let sampled = (last_at - first_at) as f64;
+    if sampled <= 0.0 {
+        return None;
+    }
+    let distance = sampled / (points.len() - 1) as f64;
+    let near = |gap: f64| match gap < distance * 1.1 {
+        true => gap,
+        false => distance / 2.0,
+    };
+    let mut before = near((first_at - window.from) as f64);
+    let after = near((window.to - last_at) as f64);
+    if is_counter && sum > 0.0 && *first >= 0.0 {
+        before = before.min(sampled * (first / sum));
+    }
+    Some(sum * ((sampled + before + after) / sampled))
+}
+
+/// Returns the rate of the last two samples of a counter, per second.
 pub(super) fn sampled_last_rate(points: &[(i64, f64)]) -> Option<f64> {
     let [.., (t0, v0), (t1, v1)] = points else {
         return None;
@@ -53,30 +92,62 @@ pub(super) fn sampled_last_rate(points: &[(i64, f64)]) -> Option<f64> {
     Some(rise / ((t1 - t0) as f64 / 1e3))
 }
 
+/// Returns the slope per second and the value at `at` of the line of least squares; `None` for
+/// fewer than two samples.
+fn line(points: &[(i64, f64)], at: i64) -> Option<(f64, f64)> {
+    if points.len() < 2 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let x = |t: i64| (t - at) as f64 / 1e3;
+    let mean_x = points.iter().map(|(t, _)| x(*t)).sum::<f64>() / count;
+    let mean_y = points.iter().map(|(_, value)| value).sum::<f64>() / count;
+    let (mut xy, mut xx) = (0.0, 0.0);
+    for (t, value) in points {
+        let dx = x(*t) - mean_x;
+        xy += dx * (value - mean_y);
+        xx += dx * dx;
+    }
+    let slope = xy / xx;
+    Some((slope, mean_y - slope * mean_x))
+}
+
+/// Returns the value that the line of least squares has `seconds` after `t`.
+pub(super) fn predicted(points: &[(i64, f64)], t: i64, seconds: f64) -> Option<f64> {
+    let (slope, value) = line(points, t)?;
+    Some(value + slope * seconds)
+}
+
 /// Returns the result of `name` over the samples of a window; `parameter` is the quantile.
-pub(super) fn over_time(name: &str, points: &[(i64, f64)], parameter: f64) -> Option<f64> {
+pub(super) fn over_time(
+    name: &str,
+    points: &[(i64, f64)],
+    window: RangeWindow,
+    parameter: f64,
+) -> Option<f64> {
     let values = || points.iter().map(|(_, value)| *value);
     let count = points.len() as f64;
     let pairs = |test: fn(f64, f64) -> bool| {
         let pairs = points.windows(2);
         pairs.filter(|pair| test(pair[0].1, pair[1].1)).count() as f64
     };
-    if points.is_empty() {
-        return None;
-    }
+    let (first, last) = (points.first()?, points.last()?);
     Some(match name {
         "sum_over_time" => values().sum(),
         "avg_over_time" => values().sum::<f64>() / count,
         "min_over_time" => values().fold(f64::NAN, f64::min),
         "max_over_time" => values().fold(f64::NAN, f64::max),
         "count_over_time" => count,
-        "last_over_time" => points.last()?.1,
+        "last_over_time" => last.1,
         "present_over_time" => 1.0,
         "stddev_over_time" => variance(values()).sqrt(),
+        "stdvar_over_time" => variance(values()),
         "quantile_over_time" => quantile::of(parameter, values().collect()),
         "changes" => pairs(|a, b| a != b && !(a.is_nan() && b.is_nan())),
         "resets" => pairs(|a, b| b < a),
-        "delta" if points.len() > 1 => points.last()?.1 - points.first()?.1,
+        "delta" => difference(points, window, false)?,
+        "idelta" if points.len() > 1 => last.1 - points[points.len() - 2].1,
+        "deriv" => line(points, first.0)?.0,
         _ => return None,
     })
 }

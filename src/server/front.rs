@@ -20,6 +20,7 @@ use super::app::App;
 use super::held::held;
 use super::login::{self, Peer};
 use super::own_names::OwnNames;
+use super::prometheus;
 use super::routes::{self, Found, Route};
 use crate::access::Principal;
 use crate::listen::Beyond;
@@ -60,7 +61,8 @@ impl Front {
     pub(super) async fn answer(&self, request: Request<Body>) -> Response {
         let labels = RequestLabels::of(&request);
         let (head, body) = request.into_parts();
-        let response = self.pass(head, body).await;
+        let path = head.uri.path().to_owned();
+        let response = prometheus::in_form(&path, self.pass(head, body).await).await;
         self.count(&labels, &response);
         response
     }

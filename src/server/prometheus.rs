@@ -6,9 +6,12 @@
 mod cells;
 mod families;
 mod forms;
+mod histograms;
 mod levels;
 mod names;
 mod parameters;
+mod refusals;
+mod rows;
 mod statement;
 
 use std::sync::Arc;
@@ -23,34 +26,21 @@ use storage::Snapshot;
 
 use super::app::App;
 use super::status::Who;
-use crate::promql::{self, PromqlError, Query, Steps, Value};
+use crate::promql::{self, PromqlError, PromqlValue, Query, Steps};
 use cells::Reader;
 use families::{Family, families};
 use parameters::Given;
+pub(super) use refusals::in_form;
 
 /// Most steps of a range query, as in Prometheus.
 const STEPS_MAX: u64 = 11_000;
 
 /// Parameters of `query`.
-pub(super) const QUERY: [&str; 6] = [
-    "query",
-    "time",
-    "timeout",
-    "limit",
-    "lookback_delta",
-    "stats",
-];
+pub(super) const QUERY: [&str; 5] = ["query", "time", "timeout", "limit", "stats"];
 /// Parameters of `query_range`.
-pub(super) const RANGE: [&str; 8] = [
-    "query",
-    "start",
-    "end",
-    "step",
-    "timeout",
-    "limit",
-    "lookback_delta",
-    "stats",
-];
+pub(super) const RANGE: [&str; 7] = ["query", "start", "end", "step", "timeout", "limit", "stats"];
+/// Parameters of `format_query`.
+pub(super) const FORMAT: [&str; 1] = ["query"];
 /// Parameters of `series`, `labels` and the values of a label.
 pub(super) const NAMES: [&str; 4] = ["match[]", "start", "end", "limit"];
 /// Parameters of `metadata`.
@@ -58,7 +48,7 @@ pub(super) const METADATA: [&str; 3] = ["metric", "limit", "limit_per_metric"];
 /// Parameters of `query_exemplars`.
 pub(super) const EXEMPLARS: [&str; 3] = ["query", "start", "end"];
 /// Parameters of `rules`.
-pub(super) const RULES: [&str; 9] = [
+pub(super) const RULES: [&str; 8] = [
     "type",
     "rule_name[]",
     "rule_group[]",
@@ -67,11 +57,17 @@ pub(super) const RULES: [&str; 9] = [
     "exclude_alerts",
     "group_limit",
     "group_next_token",
-    "limit",
 ];
 
-/// The result of a request: the member `data` of its answer.
-type Answer = Result<Json, PromqlError>;
+/// The member `data` of an answer, as JSON text.
+struct Data {
+    json: Vec<u8>,
+    /// A limit of the request has cut it.
+    is_cut: bool,
+}
+
+/// The result of a request.
+type DataResult = Result<Data, PromqlError>;
 
 /// Returns the routes.
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -118,11 +114,7 @@ impl Asked {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader {
-            serving: &self.app.serving,
-            who: &self.who,
-            snapshot: Arc::clone(&self.snapshot),
-        }
+        Reader::new(&self.app.serving, &self.who, Arc::clone(&self.snapshot))
     }
 
     /// Evaluates a query. The computation has a place among the queries of the client, and runs on
@@ -131,20 +123,29 @@ impl Asked {
         &self,
         query: Query,
         steps: Steps,
-    ) -> Result<(Query, Vec<(i64, Value)>), PromqlError> {
-        let needs = query.needs(steps)?;
-        let mut reads = Vec::with_capacity(needs.len());
-        for need in &needs {
-            reads.push(self.reader().read(&self.families, need).await?);
-        }
-        let place = self.who.share().work().await?;
-        let work = move || {
-            let _place = place;
-            let answers = promql::evaluate(&query, steps, &needs, reads)?;
-            Ok((query, answers))
+    ) -> Result<Vec<(i64, PromqlValue)>, PromqlError> {
+        let until = self.given.until(self.app.serving.config.query.time_max.0)?;
+        let work = async {
+            let needs = query.needs(steps)?;
+            let (reader, mut reads) = (self.reader(), Vec::with_capacity(needs.len()));
+            for need in &needs {
+                reads.push(reader.read(&self.families, need).await?);
+            }
+            let place = self.who.share().work().await?;
+            let work = move || {
+                let _place = place;
+                promql::evaluate(&query, steps, &needs, reads, until)
+            };
+            let done = tokio::task::spawn_blocking(work).await;
+            done.map_err(|_| PromqlError::execution("the evaluation failed; see the server's log"))?
         };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| PromqlError::execution("the evaluation failed; see the server's log"))?
+        match until {
+            None => work.await,
+            Some(until) => match tokio::time::timeout_at(until.into(), work).await {
+                Ok(done) => done,
+                Err(_) => Err(PromqlError::Timeout),
+            },
+        }
     }
 }
 
@@ -158,12 +159,17 @@ async fn query(
         let asked = Asked::new(app, who, parameters, body).await?;
         let query = Query::parse(asked.given.needed("query")?)?;
         let t = asked.given.time("time")?.unwrap_or_else(parameters::now);
-        let (start, end, step) = (t, t, parameters::DEFAULT_STEP_MS);
-        let (_, mut answers) = asked.evaluate(query, Steps { start, end, step }).await?;
-        let (_, value) = answers
-            .pop()
-            .ok_or_else(|| PromqlError::execution("no answer"))?;
-        Ok(forms::instant(t, value))
+        let limit = asked.given.limit("limit")?;
+        let steps = Steps {
+            start: t,
+            end: t,
+            step: 1,
+        };
+        let mut answers = asked.evaluate(query, steps).await?;
+        match answers.pop() {
+            Some((t, value)) => Ok(forms::instant(t, value, limit)),
+            None => Err(PromqlError::execution("BUG: an instant has no answer")),
+        }
     };
     forms::response(answer.await)
 }
@@ -177,7 +183,7 @@ async fn query_range(
     let answer = async {
         let asked = Asked::new(app, who, parameters, body).await?;
         let query = Query::parse(asked.given.needed("query")?)?;
-        let steps = asked.given.steps()?;
+        let (steps, limit) = (asked.given.steps()?, asked.given.limit("limit")?);
         if steps.count() > STEPS_MAX {
             return Err(PromqlError::BadData(format!(
                 "exceeded maximum resolution of {STEPS_MAX} points per timeseries. Try decreasing the query resolution (?step=XX)"
@@ -186,8 +192,7 @@ async fn query_range(
         if query.is_matrix() {
             return Err(forms::no_range("range vector"));
         }
-        let (_, answers) = asked.evaluate(query, steps).await?;
-        forms::range(answers)
+        forms::range(asked.evaluate(query, steps).await?, limit)
     };
     forms::response(answer.await)
 }
@@ -197,7 +202,7 @@ async fn format_query(who: Who, RawQuery(parameters): RawQuery, body: Body) -> R
     let answer = async {
         let given = Given::read(parameters.as_deref().unwrap_or_default(), body).await?;
         let query = Query::parse(given.needed("query")?)?;
-        Ok(json!(query.formatted()))
+        forms::data(&json!(query.formatted()), false)
     };
     forms::response(answer.await)
 }
@@ -210,7 +215,9 @@ async fn metadata(
 ) -> Response {
     let answer = async {
         let asked = Asked::new(app, who, parameters, body).await?;
-        let (metric, limit) = (asked.given.text("metric"), asked.given.limit()?);
+        let (metric, limit) = (asked.given.text("metric"), asked.given.limit("limit")?);
+        // A metric has one entry.
+        asked.given.limit("limit_per_metric")?;
         let families = asked.families.iter();
         let named = families.filter(|family| metric.is_none_or(|metric| family.name == metric));
         let entry = |family: &Family| {
@@ -218,31 +225,39 @@ async fn metadata(
             (family.name.clone(), entry)
         };
         let map: serde_json::Map<String, Json> = named.take(limit).map(entry).collect();
-        Ok(Json::Object(map))
+        forms::data(&Json::Object(map), false)
     };
     forms::response(answer.await)
 }
 
 /// Returns an empty list: an event is found by SQL, not by an exemplar.
-async fn exemplars() -> Response {
-    forms::response(Ok(json!([])))
+async fn exemplars(RawQuery(parameters): RawQuery, body: Body) -> Response {
+    let answer = async {
+        let given = Given::read(parameters.as_deref().unwrap_or_default(), body).await?;
+        Query::parse(given.needed("query")?)?;
+        given.time("start")?;
+        given.time("end")?;
+        forms::data(&json!([]), false)
+    };
+    forms::response(answer.await)
 }
 
 /// Returns no rules: Prometheus, Mimir or Grafana evaluate them.
 async fn rules() -> Response {
-    forms::response(Ok(json!({ "groups": [] })))
+    forms::response(forms::data(&json!({ "groups": [] }), false))
 }
 
 /// Returns what Grafana reads to know the features of the server: those of Prometheus 3.
 async fn buildinfo() -> Response {
-    forms::response(Ok(json!({
+    let info = json!({
         "version": "3.0.0",
         "revision": env!("CARGO_PKG_VERSION"),
         "branch": "",
         "buildUser": "logmill",
         "buildDate": "",
         "goVersion": "",
-    })))
+    });
+    forms::response(forms::data(&info, false))
 }
 
 type LabelName = Path<String>;

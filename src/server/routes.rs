@@ -13,7 +13,8 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
-use super::{prometheus, quarantine, request_parameters, tail};
+use super::prometheus::{EXEMPLARS, FORMAT, METADATA, NAMES, QUERY, RANGE, RULES};
+use super::{quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.
@@ -173,86 +174,36 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/tokens", ADMIN, &[]),
     route("POST", "/api/v1/tokens/{name}", ADMIN, &[]),
     route("DELETE", "/api/v1/tokens/{name}", ADMIN, &[]),
-    route("GET", "/prometheus/api/v1/query", READS, &prometheus::QUERY),
-    route(
-        "POST",
-        "/prometheus/api/v1/query",
-        READS,
-        &prometheus::QUERY,
-    ),
-    route(
-        "GET",
-        "/prometheus/api/v1/query_range",
-        READS,
-        &prometheus::RANGE,
-    ),
-    route(
-        "POST",
-        "/prometheus/api/v1/query_range",
-        READS,
-        &prometheus::RANGE,
-    ),
-    route(
-        "GET",
-        "/prometheus/api/v1/format_query",
-        READS,
-        &prometheus::QUERY,
-    ),
-    route(
-        "POST",
-        "/prometheus/api/v1/format_query",
-        READS,
-        &prometheus::QUERY,
-    ),
-    route(
-        "GET",
-        "/prometheus/api/v1/series",
-        READS,
-        &prometheus::NAMES,
-    ),
-    route(
-        "POST",
-        "/prometheus/api/v1/series",
-        READS,
-        &prometheus::NAMES,
-    ),
-    route(
-        "GET",
-        "/prometheus/api/v1/labels",
-        READS,
-        &prometheus::NAMES,
-    ),
-    route(
-        "POST",
-        "/prometheus/api/v1/labels",
-        READS,
-        &prometheus::NAMES,
-    ),
+    route("GET", "/prometheus/api/v1/query", READS, &QUERY),
+    route("POST", "/prometheus/api/v1/query", READS, &QUERY),
+    route("GET", "/prometheus/api/v1/query_range", READS, &RANGE),
+    route("POST", "/prometheus/api/v1/query_range", READS, &RANGE),
+    route("GET", "/prometheus/api/v1/format_query", READS, &FORMAT),
+    route("POST", "/prometheus/api/v1/format_query", READS, &FORMAT),
+    route("GET", "/prometheus/api/v1/series", READS, &NAMES),
+    route("POST", "/prometheus/api/v1/series", READS, &NAMES),
+    route("GET", "/prometheus/api/v1/labels", READS, &NAMES),
+    route("POST", "/prometheus/api/v1/labels", READS, &NAMES),
     route(
         "GET",
         "/prometheus/api/v1/label/{name}/values",
         READS,
-        &prometheus::NAMES,
+        &NAMES,
     ),
-    route(
-        "GET",
-        "/prometheus/api/v1/metadata",
-        READS,
-        &prometheus::METADATA,
-    ),
+    route("GET", "/prometheus/api/v1/metadata", READS, &METADATA),
     route(
         "GET",
         "/prometheus/api/v1/query_exemplars",
         READS,
-        &prometheus::EXEMPLARS,
+        &EXEMPLARS,
     ),
     route(
         "POST",
         "/prometheus/api/v1/query_exemplars",
         READS,
-        &prometheus::EXEMPLARS,
+        &EXEMPLARS,
     ),
-    route("GET", "/prometheus/api/v1/rules", READS, &prometheus::RULES),
+    route("GET", "/prometheus/api/v1/rules", READS, &RULES),
     route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
 ];
 

@@ -59,6 +59,7 @@ mod parameters;
 mod partition;
 mod pipe;
 mod postgres;
+mod prometheus;
 mod quarantine;
 mod reader;
 mod repair;

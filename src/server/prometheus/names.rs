@@ -7,13 +7,13 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use promql_parser::label::{METRIC_NAME, Matcher};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-use super::families::{Column, Family, LE, LEVEL};
+use super::families::{Family, LE, LEVEL};
 use super::levels::us;
-use super::statement::{Buckets, Choice};
-use super::{Asked, LabelName, cells, forms};
-use crate::promql::{Grouping, Labels, PromqlError, selector_matchers};
+use super::statement::{Buckets, CellChoice};
+use super::{Asked, DataResult, LabelName, cells, forms};
+use crate::promql::{KeptLabels, Labels, PromqlError, label_name, selector_matchers};
 use crate::server::app::App;
 use crate::server::status::Who;
 
@@ -32,6 +32,8 @@ impl Selection {
 
 impl Asked {
     fn selections(&self) -> Result<Vec<Selection>, PromqlError> {
+        self.given.time("start")?;
+        self.given.time("end")?;
         let texts = self.given.all("match[]");
         let all = texts.map(|text| selector_matchers(text).map(Selection));
         all.collect()
@@ -69,9 +71,9 @@ impl Asked {
         &self,
         family: &Family,
         selection: &Selection,
-        keep: Option<&Grouping>,
+        keep: Option<&KeptLabels>,
     ) -> Result<BTreeSet<Labels>, PromqlError> {
-        let choice = Choice::new(family, &selection.0, keep);
+        let choice = CellChoice::new(family, &selection.0, keep);
         let (Some(choice), Some((level, buckets))) = (choice, self.buckets(family)?) else {
             return Ok(BTreeSet::new());
         };
@@ -82,28 +84,24 @@ impl Asked {
         let named = found
             .into_iter()
             .map(|labels| labels.with(METRIC_NAME, &family.name));
-        if !matches!(family.column, Column::Gauge(_)) {
+        if !family.is_gauge() {
             return Ok(named.collect());
         }
         let all: Vec<Labels> = named.collect();
-        let of_level = selection.0.iter().filter(|matcher| matcher.name == LEVEL);
-        let of_level: Vec<&Matcher> = of_level.collect();
-        let passes = |level: &aggregator::Level| {
-            of_level
-                .iter()
-                .all(|matcher| matcher.is_match(level.as_str()))
-        };
-        let levels = family.levels().filter(passes);
-        let each = levels.flat_map(|level| {
+        let levels = family.levels_of(&selection.0);
+        let levels = levels.unwrap_or_else(|| family.levels().collect());
+        let each = levels.iter().flat_map(|level| {
             let all = all.iter();
-            all.map(move |labels| labels.with(LEVEL, level.as_str()))
+            all.map(|labels| labels.with(LEVEL, level.as_str()))
         });
         Ok(each.collect())
     }
 }
 
-fn limited(limit: usize, texts: BTreeSet<String>) -> Json {
-    json!(texts.into_iter().take(limit).collect::<Vec<String>>())
+/// Returns the first `limit` texts.
+fn limited(limit: usize, texts: &BTreeSet<String>) -> DataResult {
+    let first: Vec<&String> = texts.iter().take(limit).collect();
+    forms::data(&first, texts.len() > limit)
 }
 
 /// Returns the labels of series. The bounds of histograms depend on the values of a range, so one
@@ -138,13 +136,9 @@ pub(super) async fn series(
                 }
             }
         }
-        let all = all.iter().take(asked.given.limit()?);
-        let object = |labels: &Labels| {
-            let labels = labels.iter();
-            let members = labels.map(|(name, value)| (name.to_owned(), Json::from(value)));
-            Json::Object(members.collect())
-        };
-        Ok(Json::Array(all.map(object).collect()))
+        let limit = asked.given.limit("limit")?;
+        let first: Vec<Json> = all.iter().take(limit).map(forms::metric).collect();
+        forms::data(&first, all.len() > limit)
     };
     forms::response(answer.await)
 }
@@ -162,12 +156,12 @@ pub(super) async fn labels(
         let takes = |family: &&Family| {
             selections.is_empty()
                 || selections.iter().any(|selection| {
-                    selection.takes(family) && Choice::new(family, &selection.0, None).is_some()
+                    selection.takes(family) && CellChoice::new(family, &selection.0, None).is_some()
                 })
         };
         let families = asked.families.iter().filter(takes);
         let names = families.flat_map(Family::labels).collect();
-        Ok(limited(asked.given.limit()?, names))
+        limited(asked.given.limit("limit")?, &names)
     };
     forms::response(answer.await)
 }
@@ -182,30 +176,31 @@ pub(super) async fn values(
 ) -> Response {
     let answer = async {
         let asked = Asked::new(app, who, parameters, body).await?;
+        let name = label_name(&name)?;
         let mut selections = asked.selections()?;
         if selections.is_empty() {
             selections.push(Selection(Vec::new()));
         }
         let mut values = BTreeSet::new();
-        // The families of a rollup have the same keys.
+        // The families of a rollup that take the same matchers have the same keys.
         let mut seen = BTreeSet::new();
         for (at, selection) in selections.iter().enumerate() {
-            for family in asked
-                .families
-                .iter()
-                .filter(|family| selection.takes(family))
-            {
-                if !family.labels().contains(&name) {
+            let families = asked.families.iter();
+            for family in families.filter(|family| selection.takes(family)) {
+                let is_there = CellChoice::new(family, &selection.0, None).is_some();
+                if !is_there || !family.labels().contains(&name) {
                     continue;
                 }
                 match name.as_str() {
                     METRIC_NAME => drop(values.insert(family.name.clone())),
-                    LEVEL if matches!(family.column, Column::Gauge(_)) => {
-                        values.extend(family.levels().map(|level| level.as_str().to_owned()));
+                    LEVEL if family.is_gauge() => {
+                        let levels = family.levels_of(&selection.0);
+                        let levels = levels.unwrap_or_else(|| family.levels().collect());
+                        values.extend(levels.iter().map(|level| level.as_str().to_owned()));
                     }
                     LE => {}
                     _ if seen.insert((at, family.rollup.name().clone())) => {
-                        let keep = Grouping::By(vec![name.clone()]);
+                        let keep = KeptLabels::By(vec![name.clone()]);
                         let found = asked.series(family, selection, Some(&keep)).await?;
                         let found = found.iter().map(|labels| labels.get(&name).to_owned());
                         values.extend(found.filter(|value| !value.is_empty()));
@@ -214,7 +209,7 @@ pub(super) async fn values(
                 }
             }
         }
-        Ok(limited(asked.given.limit()?, values))
+        limited(asked.given.limit("limit")?, &values)
     };
     forms::response(answer.await)
 }

@@ -1,6 +1,6 @@
 //! Parameters of a request, from its address and from a form in its body.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use chrono::DateTime;
@@ -9,8 +9,6 @@ use crate::promql::{PromqlError, Steps};
 use crate::server::body;
 use crate::server::routes::decode;
 
-/// Step of subqueries without one in an instant query, as in Prometheus.
-pub(super) const DEFAULT_STEP_MS: i64 = 60_000;
 /// Maximum bytes of a form.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// The greatest number of seconds since 1970 that is taken as a time.
@@ -82,6 +80,43 @@ impl Given {
         )))
     }
 
+    /// Returns a length of time in milliseconds: a number of seconds, or a duration as in `5m`.
+    pub(super) fn duration(&self, name: &str) -> Result<Option<i64>, PromqlError> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let seconds = text.parse::<f64>().ok();
+        if let Some(seconds) = seconds.filter(|seconds| seconds.abs() <= SECONDS_MAX) {
+            return Ok(Some((seconds * 1e3).round() as i64));
+        }
+        let duration = promql_parser::util::parse_duration(text).ok();
+        let ms = duration.and_then(|duration| i64::try_from(duration.as_millis()).ok());
+        ms.map(Some).ok_or_else(|| {
+            PromqlError::BadData(format!(
+                "invalid parameter {name:?}: cannot parse {text:?} to a valid duration"
+            ))
+        })
+    }
+
+    /// Returns the time at which the request ends: after its `timeout`, or after `most`; zero is no
+    /// limit.
+    pub(super) fn until(&self, most: Duration) -> Result<Option<Instant>, PromqlError> {
+        let most = (!most.is_zero()).then_some(most);
+        let asked = match self.duration("timeout")? {
+            Some(ms) if ms <= 0 => {
+                return Err(PromqlError::BadData(
+                    "invalid parameter \"timeout\": it is not greater than zero".to_owned(),
+                ));
+            }
+            asked => asked.map(|ms| Duration::from_millis(ms.unsigned_abs())),
+        };
+        let limit = match (asked, most) {
+            (Some(asked), Some(most)) => Some(asked.min(most)),
+            (asked, most) => asked.or(most),
+        };
+        Ok(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
     /// Returns the steps of a range query.
     pub(super) fn steps(&self) -> Result<Steps, PromqlError> {
         let needed = |name: &str| -> Result<i64, PromqlError> {
@@ -95,22 +130,8 @@ impl Given {
                 "invalid parameter \"end\": end timestamp must not be before start time",
             ));
         }
-        let text = self.needed("step")?;
-        let seconds = text.parse::<f64>().ok();
-        let step = match seconds.filter(|seconds| seconds.abs() <= SECONDS_MAX) {
-            Some(seconds) => (seconds * 1e3).round() as i64,
-            None => {
-                let step = promql_parser::util::parse_duration(text);
-                let step = step
-                    .ok()
-                    .and_then(|step| i64::try_from(step.as_millis()).ok());
-                step.ok_or_else(|| {
-                    bad(&format!(
-                        "invalid parameter \"step\": cannot parse {text:?} to a valid duration"
-                    ))
-                })?
-            }
-        };
+        self.needed("step")?;
+        let step = self.duration("step")?.unwrap_or_default();
         if step <= 0 {
             return Err(bad(
                 "invalid parameter \"step\": zero or negative query resolution step widths are not accepted. Try a positive integer",
@@ -119,14 +140,14 @@ impl Given {
         Ok(Steps { start, end, step })
     }
 
-    /// Returns the greatest number of results.
-    pub(super) fn limit(&self) -> Result<usize, PromqlError> {
-        match self.text("limit").map(str::parse) {
+    /// Returns the greatest number of results of a parameter; zero and none are no limit.
+    pub(super) fn limit(&self, name: &str) -> Result<usize, PromqlError> {
+        match self.text(name).map(str::parse) {
             None | Some(Ok(0)) => Ok(usize::MAX),
             Some(Ok(limit)) => Ok(limit),
-            Some(Err(_)) => Err(PromqlError::BadData(
-                "invalid parameter \"limit\": it is not a number".to_owned(),
-            )),
+            Some(Err(_)) => Err(PromqlError::BadData(format!(
+                "invalid parameter {name:?}: it is not a whole number, zero or greater"
+            ))),
         }
     }
 }

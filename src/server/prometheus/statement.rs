@@ -4,8 +4,8 @@ use aggregator::{KeyType, Level};
 use chrono::{DateTime, SecondsFormat};
 use promql_parser::label::{METRIC_NAME, MatchOp, Matcher};
 
-use super::families::{Column, Family, LE, LEVEL};
-use crate::promql::Grouping;
+use super::families::{Family, FamilyColumn, LE, LEVEL};
+use crate::promql::KeptLabels;
 
 /// The label of a key that is an empty text: an empty label would be none, which stands for null.
 pub(super) const EMPTY: &str = "(empty)";
@@ -19,7 +19,7 @@ pub(super) struct Buckets {
 
 /// The choice of cells: conditions on the keys, and the keys that are distinguished.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct CellChoice {
     conditions: Vec<String>,
     /// The distinguished keys: name of the label, name of the column.
     pub(super) keys: Vec<(String, String)>,
@@ -39,18 +39,27 @@ fn time(at_us: i64) -> String {
     format!("'{}'", at.to_rfc3339_opts(SecondsFormat::Micros, true))
 }
 
-impl Choice {
+impl CellChoice {
     /// Returns the choice of a family's cells; `None` if no series can pass the matchers.
     pub(super) fn new(
         family: &Family,
         matchers: &[Matcher],
-        keep: Option<&Grouping>,
+        keep: Option<&KeptLabels>,
     ) -> Option<Self> {
         let keys = family.keys();
         let mut conditions = Vec::new();
+        // The name is matched by the family, and these labels by its levels and bounds.
+        let (is_gauge, has_bounds) = match family.column {
+            FamilyColumn::Gauge(_) => (true, false),
+            FamilyColumn::Histogram(_) => (false, true),
+            FamilyColumn::Sum(_) => (false, false),
+        };
         for matcher in matchers {
-            if [METRIC_NAME, LEVEL, LE].contains(&matcher.name.as_str()) {
-                continue;
+            match matcher.name.as_str() {
+                METRIC_NAME => continue,
+                LEVEL if is_gauge => continue,
+                LE if has_bounds => continue,
+                _ => {}
             }
             match keys.iter().find(|(label, _)| *label == matcher.name) {
                 Some((_, key)) => conditions.push(condition(&key.name, key.key_type, matcher)),
@@ -99,7 +108,7 @@ impl Choice {
             some => format!("bucket_end, {some}"),
         };
         match &family.column {
-            Column::Gauge(column) => {
+            FamilyColumn::Gauge(column) => {
                 let column = quoted(column);
                 format!(
                     "SELECT bucket_end, {keys}CAST({column} AS DOUBLE) FROM {table} WHERE {wheres}"
@@ -116,8 +125,9 @@ impl Choice {
 
     /// Returns the statement of the sums of all cells of levels: the keys, the value.
     pub(super) fn sums(&self, family: &Family, levels: &[(Level, Buckets)]) -> String {
-        let (Column::Sum(column) | Column::Histogram(column) | Column::Gauge(column)) =
-            &family.column;
+        let (FamilyColumn::Sum(column)
+        | FamilyColumn::Histogram(column)
+        | FamilyColumn::Gauge(column)) = &family.column;
         let column = quoted(column);
         let keys = self.key_columns(str::to_owned);
         let each = levels.iter().map(|(level, buckets)| {
@@ -129,7 +139,8 @@ impl Choice {
         let keys = self.key_columns(|column| format!("CAST({column} AS VARCHAR)"));
         let value = merged(&family.column, Some("cell_value"));
         let group = match self.group() {
-            none if none.is_empty() => String::new(),
+            // Without a group there would be a row of no cells.
+            none if none.is_empty() => " HAVING count(*) > 0".to_owned(),
             some => format!(" GROUP BY {some}"),
         };
         format!("SELECT {keys}{value} FROM ({all}) AS cells{group}")
@@ -154,13 +165,14 @@ fn table(family: &Family, level: Level) -> String {
 }
 
 /// Returns the merge of a column over cells.
-fn merged(column: &Column, named: Option<&str>) -> String {
+fn merged(column: &FamilyColumn, named: Option<&str>) -> String {
     let quote = |column: &str| named.map_or_else(|| quoted(column), str::to_owned);
     match column {
-        Column::Sum(column) | Column::Gauge(column) => {
-            format!("CAST(sum({}) AS DOUBLE)", quote(column))
+        // A cell without a value of the field adds nothing, and is there.
+        FamilyColumn::Sum(column) | FamilyColumn::Gauge(column) => {
+            format!("coalesce(CAST(sum({}) AS DOUBLE), 0)", quote(column))
         }
-        Column::Histogram(column) => format!("hist_merge({})", quote(column)),
+        FamilyColumn::Histogram(column) => format!("hist_merge({})", quote(column)),
     }
 }
 

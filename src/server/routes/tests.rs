@@ -113,12 +113,17 @@ fn an_unknown_parameter_is_named_with_the_nearest() {
 #[test]
 fn the_table_and_the_router_have_the_same_routes() {
     // The router cannot list its routes, but its source can be parsed.
-    let source = include_str!("../../server.rs");
-    let (_, router) = source.split_once("Router::new()").expect("the router");
-    let (router, _) = router.split_once(".fallback(").expect("its end");
+    let part = |source: &'static str, end: &str| {
+        let (_, router) = source.split_once("Router::new()").expect("the router");
+        let (router, _) = router.split_once(end).expect("its end");
+        router.split(".route(").skip(1)
+    };
+    let own = part(include_str!("../../server.rs"), ".fallback(");
+    let nested = part(include_str!("../prometheus.rs"), ".nest(");
+    let nested = nested.map(|route| (route, "/prometheus/api/v1"));
     let mut routed = Vec::new();
-    for route in router.split(".route(").skip(1) {
-        let path = route.split('"').nth(1).expect("a path");
+    for (route, prefix) in own.map(|route| (route, "")).chain(nested) {
+        let path = format!("{prefix}{}", route.split('"').nth(1).expect("a path"));
         for (call, method) in [
             ("get(", "GET"),
             ("post(", "POST"),
@@ -128,10 +133,11 @@ fn the_table_and_the_router_have_the_same_routes() {
             let called = route.match_indices(call).any(|(at, _)| {
                 !route[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
             });
-            routed.extend(called.then_some((method, path)));
+            routed.extend(called.then(|| (method, path.clone())));
         }
     }
-    let mut known: Vec<_> = ROUTES.iter().map(|r| (r.method, r.path)).collect();
+    let known = ROUTES.iter().map(|r| (r.method, r.path.to_owned()));
+    let mut known: Vec<_> = known.collect();
     routed.sort_unstable();
     known.sort_unstable();
     assert_eq!(routed, known);
