@@ -4,6 +4,7 @@ mod function;
 mod windows;
 
 use arrow::array::Array;
+use arrow::datatypes::DataType;
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
@@ -12,11 +13,9 @@ use storage::TIME;
 pub(super) use function::{Output, entry_function};
 pub(super) use windows::{Windows, window_function};
 
-use super::ast::{
-    Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage,
-};
+use super::ast::{Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage};
 use super::entry::ERROR;
-use super::labels::{Columns, Kind, LABELS, STREAM, named};
+use super::labels::{Columns, DETECTED_LEVEL, Kind, LABELS, STREAM, named};
 use super::pattern::anchored;
 use super::pipeline::Test;
 use crate::error::Error;
@@ -45,18 +44,20 @@ pub(super) fn sources(
     for stream in streams(tables, query)? {
         let plan = tables.scan(&stream)?;
         let columns = Columns::new(&stream, plan.schema().as_arrow());
+        check_labels(&columns, &query.matchers)?;
         if let Some(condition) = selected(&columns, &query.matchers)? {
             let plan = plan.filter(between(first_us, last_us))?;
-            let plan = condition.into_iter().try_fold(plan, LogicalPlanBuilder::filter)?;
+            let plan = condition
+                .into_iter()
+                .try_fold(plan, LogicalPlanBuilder::filter)?;
             found.push(Source { columns, plan });
         }
     }
-    if found.is_empty() {
-        check_labels(tables, query)?;
-    }
     let mut stages = query.stages.iter().peekable();
     while let Some(stage) = stages.peek() {
-        let conditions = found.iter().map(|source| condition_of(stage, &source.columns));
+        let conditions = found
+            .iter()
+            .map(|source| condition_of(stage, &source.columns));
         let Some(conditions) = conditions.collect::<Option<Vec<Expr>>>() else {
             break;
         };
@@ -76,35 +77,46 @@ pub(super) fn sources(
 
 /// Returns the streams of the client whose name passes.
 fn streams(tables: &Tables<'_>, query: &LogQuery) -> Result<Vec<String>> {
-    let of_name = query.matchers.iter().filter(|matcher| matcher.label == STREAM);
+    let of_name = query
+        .matchers
+        .iter()
+        .filter(|matcher| matcher.label == STREAM);
     let tests = of_name.map(|matcher| Test::new(matcher.op, &matcher.value));
     let tests: Vec<Test> = tests.collect::<Result<_, String>>().map_err(invalid)?;
     let schema = tables.0.schema(PUBLIC);
-    let names = schema.map(|schema| schema.table_names()).unwrap_or_default();
-    let passing = names.into_iter().filter(|name| tests.iter().all(|test| test.passes(name)));
+    let names = schema
+        .map(|schema| schema.table_names())
+        .unwrap_or_default();
+    let passing = names
+        .into_iter()
+        .filter(|name| tests.iter().all(|test| test.passes(name)));
     Ok(passing.collect())
 }
 
-/// Refuses a selector that names a column which is no label, when it finds nothing.
-fn check_labels(tables: &Tables<'_>, query: &LogQuery) -> Result<()> {
-    for stream in streams(tables, query)? {
-        let plan = tables.scan(&stream)?;
-        let columns = Columns::new(&stream, plan.schema().as_arrow());
-        let mut matchers = query.matchers.iter();
-        let of_column = |matcher: &&Matcher| columns.kind_of(&matcher.label) == Kind::Metadata;
-        if let Some(Matcher { label, op, value }) = matchers.find(of_column) {
-            return plan_err!(
-                "{label} is a column of {stream} and no label; the labels are {}; write {{…}} | \
-                 {label}{op}{value:?}",
-                LABELS.join(", ")
-            );
-        }
+/// Refuses a selector that names a column which is no label: Loki's answer, that no event has such
+/// a label, would be a wrong one.
+fn check_labels(columns: &Columns, matchers: &[Matcher]) -> Result<()> {
+    let is_metadata = |label: &str| {
+        let column = columns.column_of(label);
+        label == DETECTED_LEVEL || column.is_some_and(|c| columns.kind_of(c) == Kind::Metadata)
+    };
+    match matchers.iter().find(|matcher| is_metadata(&matcher.label)) {
+        None => Ok(()),
+        Some(Matcher { label, op, value }) => plan_err!(
+            "{label} of {} is no label; the labels are {}; write {{…}} | {label}{op}{value:?}",
+            columns.stream,
+            LABELS.join(", ")
+        ),
     }
-    Ok(())
 }
 
 fn between(first_us: i64, last_us: i64) -> Expr {
-    let at = |us| lit(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
+    let at = |us| {
+        lit(ScalarValue::TimestampMicrosecond(
+            Some(us),
+            Some("UTC".into()),
+        ))
+    };
     let time = || named(TIME);
     time().gt_eq(at(first_us)).and(time().lt_eq(at(last_us)))
 }
@@ -142,6 +154,7 @@ fn is_error(named: &Named) -> bool {
 
 fn filter_condition(filter: &LabelFilter, columns: &Columns) -> Option<Expr> {
     match filter {
+        LabelFilter::Text(Matcher { label, .. }) if !columns.is_exact(label) => None,
         LabelFilter::And(left, right) => {
             Some(filter_condition(left, columns)?.and(filter_condition(right, columns)?))
         }
@@ -159,19 +172,27 @@ fn filter_condition(filter: &LabelFilter, columns: &Columns) -> Option<Expr> {
             label,
             op,
             value: FilterValue::Number(number),
-        } => match columns.type_of(label) {
-            Some(of_type) if of_type.is_numeric() && columns.kind_of(label) != Kind::Hidden => {
+        } => match numeric(columns, label) {
+            Some((column, of_type)) => {
                 let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
                 let number = match is_whole && of_type.is_integer() {
                     true => lit(*number as i64),
                     false => lit(*number),
                 };
-                Some(binary(named(label), operator(*op), number))
+                Some(binary(named(column), operator(*op), number))
             }
-            _ => columns.text(label).is_none().then(|| lit(false)),
+            None => columns.text(label).is_none().then(|| lit(false)),
         },
         LabelFilter::Compare { label, .. } => columns.text(label).is_none().then(|| lit(false)),
     }
+}
+
+/// Returns the column of a label and its type, if it holds numbers.
+fn numeric<'a>(columns: &'a Columns, label: &str) -> Option<(&'a str, &'a DataType)> {
+    let column = columns.column_of(label)?;
+    let of_type = columns.type_of(column)?;
+    let is_numeric = of_type.is_numeric() && columns.kind_of(column) != Kind::Hidden;
+    is_numeric.then_some((column, of_type))
 }
 
 fn operator(op: Comparison) -> Operator {

@@ -12,7 +12,6 @@ pub(super) const ERROR: &str = "__error__";
 /// The label of the error's text.
 pub(super) const ERROR_DETAILS: &str = "__error_details__";
 
-
 /// A line with its labels of three kinds. A name occurs in one of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -30,13 +29,19 @@ impl Entry {
     /// Returns the value of a label.
     pub fn get(&self, label: &str) -> Option<&str> {
         let kinds = [&self.parsed, &self.metadata, &self.stream];
-        kinds.into_iter().find_map(|kind| kind.get(label)).map(String::as_str)
+        kinds
+            .into_iter()
+            .find_map(|kind| kind.get(label))
+            .map(String::as_str)
     }
 
     /// Removes a label and returns its value.
     pub(super) fn remove(&mut self, label: &str) -> Option<String> {
         let kinds = [&mut self.parsed, &mut self.metadata, &mut self.stream];
-        kinds.into_iter().filter_map(|kind| kind.remove(label)).next()
+        kinds
+            .into_iter()
+            .filter_map(|kind| kind.remove(label))
+            .next()
     }
 
     /// Sets a label to the value that a stage has made. An empty one removes it.
@@ -52,7 +57,8 @@ impl Entry {
         if !self.parsed.contains_key(ERROR) {
             self.parsed.insert(ERROR.to_owned(), class.to_owned());
             if !details.is_empty() {
-                self.parsed.insert(ERROR_DETAILS.to_owned(), details.to_owned());
+                self.parsed
+                    .insert(ERROR_DETAILS.to_owned(), details.to_owned());
             }
         }
     }
@@ -61,6 +67,7 @@ impl Entry {
     pub fn all(&self) -> Labels {
         let kinds = [&self.stream, &self.metadata, &self.parsed];
         let all = kinds.into_iter().flatten();
-        all.map(|(name, value)| (name.clone(), value.clone())).collect()
+        all.map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
     }
 }

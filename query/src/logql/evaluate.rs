@@ -3,9 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::ast::{
-    BinaryOp, Grouping, Metric, RangeAggregation, RangeFunction, VectorAggregation,
-};
+use super::ast::{BinaryOp, Grouping, Metric, RangeAggregation, RangeFunction, VectorAggregation};
 use super::entry::Labels;
 use super::matrix::{Matrix, Series, Steps};
 use crate::error::{Error, Result};
@@ -64,7 +62,11 @@ impl Metric {
     ///
     /// # Errors
     /// [`Error::Invalid`] if an operator does not take its sides.
-    pub fn evaluate(&self, steps: Steps, ranges: &mut dyn Iterator<Item = Matrix>) -> Result<Value> {
+    pub fn evaluate(
+        &self,
+        steps: Steps,
+        ranges: &mut dyn Iterator<Item = Matrix>,
+    ) -> Result<Value> {
         Ok(match self {
             Self::Number(number) => Value::Scalar(*number),
             Self::Vector(number) => Value::Matrix(vec![Series {
@@ -96,7 +98,10 @@ impl Metric {
                 left,
                 right,
             } => {
-                let (left, right) = (left.evaluate(steps, ranges)?, right.evaluate(steps, ranges)?);
+                let (left, right) = (
+                    left.evaluate(steps, ranges)?,
+                    right.evaluate(steps, ranges)?,
+                );
                 binary(*op, *is_bool, left, right)?
             }
         })
@@ -110,13 +115,17 @@ pub(super) fn kept(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
     };
     let keeps = |name: &&String| grouping.labels.contains(name) != grouping.is_without;
     let kept = labels.iter().filter(|(name, _)| keeps(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 fn grouped(matrix: Matrix, grouping: Option<&Grouping>) -> BTreeMap<Labels, Matrix> {
     let mut groups: BTreeMap<Labels, Matrix> = BTreeMap::new();
     for series in matrix {
-        groups.entry(kept(&series.labels, grouping)).or_default().push(series);
+        groups
+            .entry(kept(&series.labels, grouping))
+            .or_default()
+            .push(series);
     }
     groups
 }
@@ -172,7 +181,11 @@ fn extremes(
                 group[*at].points[nth] = None;
             }
         }
-        all.extend(group.into_iter().filter(|s| s.points.iter().any(Option::is_some)));
+        all.extend(
+            group
+                .into_iter()
+                .filter(|s| s.points.iter().any(Option::is_some)),
+        );
     }
     all.sort_by(|a, b| a.labels.cmp(&b.labels));
     all
@@ -183,7 +196,9 @@ fn binary(op: BinaryOp, is_bool: bool, left: Value, right: Value) -> Result<Valu
     Ok(match (left, right) {
         (Value::Scalar(_), Value::Scalar(_)) if filters => {
             let name = op.text();
-            return Err(Error::invalid(format!("{name} between two numbers needs bool: {name} bool")));
+            return Err(Error::invalid(format!(
+                "{name} between two numbers needs bool: {name} bool"
+            )));
         }
         (Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(computed(op, a, b)),
         (Value::Matrix(mut matrix), Value::Scalar(b)) => {
@@ -199,8 +214,10 @@ fn binary(op: BinaryOp, is_bool: bool, left: Value, right: Value) -> Result<Valu
             Value::Matrix(present(matrix))
         }
         (Value::Matrix(left), Value::Matrix(right)) => {
-            let mut others: BTreeMap<Labels, Vec<Option<f64>>> =
-                right.into_iter().map(|series| (series.labels, series.points)).collect();
+            let mut others: BTreeMap<Labels, Vec<Option<f64>>> = right
+                .into_iter()
+                .map(|series| (series.labels, series.points))
+                .collect();
             let mut matched = Matrix::new();
             for mut series in left {
                 let Some(other) = others.remove(&series.labels) else {

@@ -12,6 +12,9 @@ pub(super) fn logql(bytes: &[u8]) {
     match parse(&printed) {
         Ok(again) => assert_eq!(again, query, "{printed}"),
         // Brackets that the text did not have may nest too deeply.
-        Err(error) => assert!(error.to_string().contains("limit") || error.to_string().contains("nests"), "{printed}: {error}"),
+        Err(error) => assert!(
+            error.to_string().contains("limit") || error.to_string().contains("nests"),
+            "{printed}: {error}"
+        ),
     }
 }

@@ -131,7 +131,8 @@ fn quoted(text: &str, at: usize) -> Result<(Token, usize), Fault> {
             '"' => return Ok((Token::Text(value), place + 1)),
             '\n' => return Err(Fault::new(at, "the text has no closing \" on its line")),
             '\\' => {
-                let wrong = || Fault::new(at + place, "unknown escape in a text; write \\\\ for \\");
+                let wrong =
+                    || Fault::new(at + place, "unknown escape in a text; write \\\\ for \\");
                 let (_, escaped) = chars.next().ok_or_else(wrong)?;
                 let digits = match escaped {
                     'x' => 2,
@@ -150,7 +151,8 @@ fn quoted(text: &str, at: usize) -> Result<(Token, usize), Fault> {
                     '\\' | '"' | '\'' => escaped,
                     'x' | 'u' | 'U' => {
                         let hex: String = chars.by_ref().take(digits).map(|(_, c)| c).collect();
-                        let is_hex = hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit());
+                        let is_hex =
+                            hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit());
                         let code = is_hex.then(|| u32::from_str_radix(&hex, 16).ok()).flatten();
                         code.and_then(char::from_u32).ok_or_else(wrong)?
                     }

@@ -62,7 +62,10 @@ pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, Entry)>> {
         let wrong = || Error::invalid("the rows are no entries of a log query");
         let times = batch.column_by_name(TIME).ok_or_else(wrong)?;
         let times = times.as_primitive::<TimestampMicrosecondType>();
-        let texts = batch.column_by_name(ENTRY).ok_or_else(wrong)?.as_string::<i32>();
+        let texts = batch
+            .column_by_name(ENTRY)
+            .ok_or_else(wrong)?
+            .as_string::<i32>();
         for row in 0..batch.num_rows() {
             let text = text_at(texts, row).unwrap_or_default();
             let entry: Entry = serde_json::from_str(text).map_err(|_| wrong())?;
@@ -83,14 +86,21 @@ impl Entry {
     }
 }
 
-fn plan(tables: &Tables<'_>, query: &LogQuery, range: LogRange) -> datafusion::error::Result<LogicalPlan> {
+fn plan(
+    tables: &Tables<'_>,
+    query: &LogQuery,
+    range: LogRange,
+) -> datafusion::error::Result<LogicalPlan> {
     // `[start, end)` in nanoseconds, both ends included in microseconds.
     let first_us = (i128::from(range.start_ns) + 999).div_euclid(1000);
     let last_us = (i128::from(range.end_ns) - 1).div_euclid(1000);
     let limited = |us: i128| i64::try_from(us).unwrap_or(if us < 0 { i64::MIN } else { i64::MAX });
     let (found, rest) = sources(tables, query, (limited(first_us), limited(last_us)))?;
     let pipeline = Pipeline::new(&rest, None).map_err(Error::invalid)?;
-    let drops = rest.stages.iter().any(|stage| matches!(stage, Stage::Line { .. } | Stage::Label(_)));
+    let drops = rest
+        .stages
+        .iter()
+        .any(|stage| matches!(stage, Stage::Line { .. } | Stage::Label(_)));
     let order = || {
         let is_forward = range.direction == Direction::Forward;
         [TIME, SEQ].map(|key| named(key).sort(is_forward, false))

@@ -35,7 +35,10 @@ impl Steps {
             return Err(Error::invalid("step must be greater than 0"));
         }
         let count = (i128::from(end_ns) - i128::from(start_ns)) / i128::from(step_ns) + 1;
-        match usize::try_from(count).ok().filter(|count| *count <= POINTS_MAX) {
+        match usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= POINTS_MAX)
+        {
             Some(count) => Ok(Self {
                 start_ns,
                 step_ns,
@@ -59,7 +62,8 @@ impl Steps {
     /// Returns an instant, nanoseconds since 1970.
     pub fn at(&self, nth: usize) -> i64 {
         let nth = i64::try_from(nth).unwrap_or(i64::MAX);
-        self.start_ns.saturating_add(nth.saturating_mul(self.step_ns))
+        self.start_ns
+            .saturating_add(nth.saturating_mul(self.step_ns))
     }
 }
 

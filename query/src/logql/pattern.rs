@@ -128,7 +128,9 @@ impl LinePattern {
             pieces.next();
         }
         while let Some(piece) = pieces.next() {
-            let Piece::Capture(name) = piece else { continue };
+            let Piece::Capture(name) = piece else {
+                continue;
+            };
             let (value, next, is_last) = match pieces.next() {
                 None => (rest, "", true),
                 Some(Piece::Text(text)) => match rest.split_once(text.as_str()) {

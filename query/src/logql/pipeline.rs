@@ -100,9 +100,9 @@ impl Pipeline {
 
     /// Returns whether the labels of a stream pass the selector.
     pub fn selects(&self, stream: &Labels) -> bool {
-        self.matchers.iter().all(|(label, test)| {
-            test.passes(stream.get(label).map_or("", String::as_str))
-        })
+        self.matchers
+            .iter()
+            .all(|(label, test)| test.passes(stream.get(label).map_or("", String::as_str)))
     }
 
     /// Runs the stages; `None` if a filter drops the entry.
@@ -212,7 +212,9 @@ impl Condition {
                     return false;
                 };
                 let ordering = match value {
-                    FilterValue::Number(number) => text.parse().ok().map(|v: f64| v.partial_cmp(number)),
+                    FilterValue::Number(number) => {
+                        text.parse().ok().map(|v: f64| v.partial_cmp(number))
+                    }
                     FilterValue::Duration(ns) => duration_ns(text).map(|v| Some(v.cmp(ns))),
                     FilterValue::Bytes(size) => bytes(text).map(|v| Some(v.cmp(size))),
                 };
@@ -276,7 +278,8 @@ impl Step {
             Self::Keep(named) => {
                 let keeps = |label: &String, value: &String| {
                     let mut kept = named.iter().filter(|(name, _)| name == label);
-                    label.starts_with("__error") || kept.any(|(_, test)| fits(test.as_ref(), Some(value)))
+                    label.starts_with("__error")
+                        || kept.any(|(_, test)| fits(test.as_ref(), Some(value)))
                 };
                 for kind in [&mut entry.stream, &mut entry.metadata, &mut entry.parsed] {
                     kind.retain(|label, value| keeps(label, value));

@@ -26,7 +26,11 @@ impl Display for Quoted<'_> {
 }
 
 /// Writes items with commas between them.
-fn list<T>(f: &mut Formatter<'_>, all: &[T], each: impl Fn(&T, &mut Formatter<'_>) -> Result) -> Result {
+fn list<T>(
+    f: &mut Formatter<'_>,
+    all: &[T],
+    each: impl Fn(&T, &mut Formatter<'_>) -> Result,
+) -> Result {
     for (nth, item) in all.iter().enumerate() {
         f.write_str(if nth > 0 { ", " } else { "" })?;
         each(item, f)?;
@@ -48,7 +52,9 @@ impl Display for LogQuery {
         f.write_str("{")?;
         list(f, &self.matchers, |matcher, f| write!(f, "{matcher}"))?;
         f.write_str("}")?;
-        self.stages.iter().try_for_each(|stage| write!(f, " {stage}"))
+        self.stages
+            .iter()
+            .try_for_each(|stage| write!(f, " {stage}"))
     }
 }
 
@@ -143,7 +149,9 @@ impl Display for Unwrap {
             Some(Conversion::Duration) => write!(f, "| unwrap duration({})", self.label)?,
             Some(Conversion::Bytes) => write!(f, "| unwrap bytes({})", self.label)?,
         }
-        self.filters.iter().try_for_each(|filter| write!(f, " | {filter}"))
+        self.filters
+            .iter()
+            .try_for_each(|filter| write!(f, " | {filter}"))
     }
 }
 
@@ -169,7 +177,9 @@ impl Display for RangeAggregation {
             write!(f, " offset {}ns", self.offset_ns)?;
         }
         f.write_str(")")?;
-        self.grouping.iter().try_for_each(|grouping| write!(f, "{grouping}"))
+        self.grouping
+            .iter()
+            .try_for_each(|grouping| write!(f, "{grouping}"))
     }
 }
 

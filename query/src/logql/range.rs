@@ -9,19 +9,17 @@ mod pieces;
 use std::collections::BTreeSet;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use datafusion::common::Result as PlanResult;
+use datafusion::common::ScalarValue;
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions_aggregate::array_agg::array_agg;
 use datafusion::functions_aggregate::count::count_all;
 use datafusion::functions_aggregate::expr_fn::{first_value, last_value, max, min, sum};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
-use datafusion::common::ScalarValue;
-use arrow::datatypes::DataType;
 use storage::{SEQ, TIME};
 
-use super::ast::{
-    FormatValue, LabelFilter, LogQuery, RangeAggregation, RangeFunction, Stage,
-};
+use super::ast::{FormatValue, LabelFilter, LogQuery, RangeAggregation, RangeFunction, Stage};
 use super::compile::{
     Output, Source, Windows, entry_function, nothing, sources, united, window_function,
 };
@@ -73,13 +71,19 @@ impl RangeAggregation {
 
     /// Returns whether the value of an entry is the length of its line.
     fn is_bytes(&self) -> bool {
-        matches!(self.function, RangeFunction::Bytes | RangeFunction::BytesRate)
+        matches!(
+            self.function,
+            RangeFunction::Bytes | RangeFunction::BytesRate
+        )
     }
 
     /// Returns the labels that the plan groups by, if they are known: those of the caller, or of
     /// `by`.
     fn grouped_by(&self, labels: Option<Vec<String>>) -> Option<Vec<String>> {
-        let by = self.grouping.as_ref().filter(|grouping| !grouping.is_without);
+        let by = self
+            .grouping
+            .as_ref()
+            .filter(|grouping| !grouping.is_without);
         labels.or_else(|| by.map(|by| by.labels.clone()))
     }
 
@@ -97,12 +101,15 @@ impl RangeAggregation {
             true => {
                 let of_streams = LABELS.map(str::to_owned).to_vec();
                 let labels = labels.unwrap_or(of_streams);
-                let plans = found.into_iter().map(|source| self.counted(source, windows, &labels));
+                let plans = found
+                    .into_iter()
+                    .map(|source| self.counted(source, windows, &labels));
                 plans.collect()
             }
             false => {
                 let plans = found.into_iter();
-                let plans = plans.map(|source| self.sampled(source, windows, &rest, labels.as_deref()));
+                let plans =
+                    plans.map(|source| self.sampled(source, windows, &rest, labels.as_deref()));
                 plans.collect()
             }
         };
@@ -126,7 +133,10 @@ impl RangeAggregation {
         };
         let mut groups: Vec<Expr> = labels.iter().map(of_label).collect();
         groups.extend(self.window_groups(windows));
-        let mut shown: Vec<Expr> = groups.iter().map(|e| named(&e.schema_name().to_string())).collect();
+        let mut shown: Vec<Expr> = groups
+            .iter()
+            .map(|e| named(&e.schema_name().to_string()))
+            .collect();
         shown.push(named(ROWS));
         // The rows are those of a projection above, whose columns have no table's name.
         let plan = plan.aggregate(groups, [count_all().alias(ROWS)])?;
@@ -157,25 +167,38 @@ impl RangeAggregation {
             is_bytes: self.is_bytes(),
         };
         let compiled = (pipeline, self.to_string());
-        let sample = entry_function(&columns, reads.columns.as_deref(), reads.line, compiled, output);
+        let sample = entry_function(
+            &columns,
+            reads.columns.as_deref(),
+            reads.line,
+            compiled,
+            output,
+        );
         let mut shown = self.window_groups(windows);
         let groups = shown.iter().map(|e| named(&e.schema_name().to_string()));
         let mut groups: Vec<Expr> = groups.collect();
-        shown.extend([sample.alias(SAMPLE), named(TIME).alias(TIME), named(SEQ).alias(SEQ)]);
+        shown.extend([
+            sample.alias(SAMPLE),
+            named(TIME).alias(TIME),
+            named(SEQ).alias(SEQ),
+        ]);
         let plan = plan.project(shown)?.filter(named(SAMPLE).is_not_null())?;
         groups.push(get_field(named(SAMPLE), LABELS_JSON).alias(LABELS_JSON));
         let value = || get_field(named(SAMPLE), VALUE);
         let in_order = || [TIME, SEQ].map(|key| named(key).sort(true, false)).to_vec();
         let mut values = vec![count_all().alias(ROWS)];
-        values.extend(match self.function {
-            RangeFunction::Count | RangeFunction::Absent => None,
-            RangeFunction::Min => Some(min(value())),
-            RangeFunction::Max => Some(max(value())),
-            RangeFunction::Quantile => Some(array_agg(value())),
-            RangeFunction::First => Some(first_value(value(), in_order())),
-            RangeFunction::Last => Some(last_value(value(), in_order())),
-            _ => Some(sum(value())),
-        }.map(|value| value.alias(VALUE)));
+        values.extend(
+            match self.function {
+                RangeFunction::Count | RangeFunction::Absent => None,
+                RangeFunction::Min => Some(min(value())),
+                RangeFunction::Max => Some(max(value())),
+                RangeFunction::Quantile => Some(array_agg(value())),
+                RangeFunction::First => Some(first_value(value(), in_order())),
+                RangeFunction::Last => Some(last_value(value(), in_order())),
+                _ => Some(sum(value())),
+            }
+            .map(|value| value.alias(VALUE)),
+        );
         match self.function {
             RangeFunction::First => values.push(min(named(TIME)).alias(AT)),
             RangeFunction::Last => values.push(max(named(TIME)).alias(AT)),
@@ -201,7 +224,9 @@ impl Reads {
             names.extend(LABELS.map(str::to_owned));
         }
         let mut template = |text: &str, names: &mut BTreeSet<String>| {
-            let Ok(template) = Template::parse(text) else { return };
+            let Ok(template) = Template::parse(text) else {
+                return;
+            };
             let (labels, reads_line) = template.reads();
             names.extend(labels.into_iter().map(str::to_owned));
             line |= reads_line;
@@ -225,13 +250,17 @@ impl Reads {
         }
         for stage in &rest.stages {
             line |= matches!(stage, Stage::Line { .. });
-            if let Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_) = stage {
+            if let Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_) = stage
+            {
                 (line, is_all) = (true, true);
             }
         }
         if let Some(unwrap) = &range.unwrap {
             names.insert(unwrap.label.clone());
-            unwrap.filters.iter().for_each(|filter| names_of(filter, &mut names));
+            unwrap
+                .filters
+                .iter()
+                .for_each(|filter| names_of(filter, &mut names));
         }
         if names.contains(STATUS_CLASS) {
             names.insert("status".to_owned());

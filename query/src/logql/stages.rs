@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::entry::Entry;
+use super::labels::sanitized;
 use super::pattern::{LinePattern, Regex};
 
 /// Suffix of a label whose name is taken.
@@ -19,16 +20,6 @@ fn extract(entry: &mut Entry, name: &str, value: String) {
         Some(_) => entry.set(&format!("{name}{EXTRACTED}"), value),
         None => entry.set(name, value),
     }
-}
-
-/// Returns a name with `_` for every character that a label cannot have.
-fn sanitized(name: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut clean: String = name.chars().map(|c| if is_part(c) { c } else { '_' }).collect();
-    if clean.starts_with(|c: char| c.is_ascii_digit()) {
-        clean.insert(0, '_');
-    }
-    clean
 }
 
 /// Makes labels of all fields of a JSON object, those of objects inside with the names joined by

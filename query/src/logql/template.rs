@@ -36,7 +36,10 @@ impl Template {
             pieces.push(Piece::Text(before.to_owned()));
             let action = action.trim();
             let label = action.strip_prefix('.').filter(|label| {
-                !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                !label.is_empty()
+                    && label
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b == b'_')
             });
             pieces.push(match (label, action) {
                 (Some(label), _) => Piece::Label(label.to_owned()),

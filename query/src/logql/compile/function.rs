@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use storage::{REST, TIME};
+use storage::{ID, REST, SEQ, TIME};
 
 use super::text_at;
 use crate::answer::output::json_texts;
@@ -46,13 +46,24 @@ pub(crate) fn entry_function(
     (pipeline, text): (Pipeline, String),
     output: Output,
 ) -> Expr {
+    let renders = needs_line && columns.line().is_none();
+    let is_named = |name: &str| {
+        wanted.is_none_or(|wanted| {
+            wanted
+                .iter()
+                .any(|one| columns.column_of(one) == Some(name))
+        })
+    };
     let is_wanted = |name: &str| match columns.kind_of(name) {
-        Kind::Hidden => needs_line && (columns.line() == Some(name) || columns.line().is_none()),
-        _ if needs_line && columns.line().is_none() => true,
-        _ => wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name)),
+        _ if renders => ![ID, SEQ].contains(&name),
+        Kind::Hidden => needs_line && columns.line() == Some(name),
+        _ => is_named(name),
     };
     // The time comes first, so that the function has an argument in any case.
-    let read = columns.columns.iter().filter(|(name, _)| name == TIME || is_wanted(name));
+    let read = columns
+        .columns
+        .iter()
+        .filter(|(name, _)| name == TIME || is_wanted(name));
     let read: Vec<(String, DataType)> = read.cloned().collect();
     let args = read.iter().map(|(name, _)| named(name)).collect();
     let function = ScalarUDF::new_from_impl(EntryFunction {
@@ -62,7 +73,9 @@ pub(crate) fn entry_function(
         text,
         pipeline,
         output,
-        signature: Signature::variadic_any(Volatility::Immutable),
+        // A filter on an immutable function moves below the projection that computes it, so that
+        // it is computed twice.
+        signature: Signature::variadic_any(Volatility::Volatile),
     });
     function.call(args)
 }
@@ -81,7 +94,13 @@ struct EntryFunction {
 
 impl EntryFunction {
     fn key(&self) -> (&[(String, DataType)], &Columns, bool, &str, &Output) {
-        (&self.read, &self.columns, self.needs_line, &self.text, &self.output)
+        (
+            &self.read,
+            &self.columns,
+            self.needs_line,
+            &self.text,
+            &self.output,
+        )
     }
 
     fn fields() -> Fields {
@@ -126,14 +145,15 @@ impl ScalarUDFImpl for EntryFunction {
             let entries = (0..rows).map(|row| self.pipeline.run(events.entry(row)));
             match &self.output {
                 Output::Entry => {
-                    let texts = entries.map(|entry| {
-                        entry.map(|entry| serde_json::json!(entry).to_string())
-                    });
+                    let texts = entries
+                        .map(|entry| entry.map(|entry| serde_json::json!(entry).to_string()));
                     Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
                 }
                 Output::Sample { labels, is_bytes } => {
                     let samples = entries.map(|entry| {
-                        entry.map_or(Ok(None), |entry| self.sample(entry, labels.as_deref(), *is_bytes))
+                        entry.map_or(Ok(None), |entry| {
+                            self.sample(entry, labels.as_deref(), *is_bytes)
+                        })
                     });
                     samples_array(samples)
                 }
@@ -160,16 +180,22 @@ impl EntryFunction {
             );
             return Err(Error::invalid(message).into());
         }
-        let value = if is_bytes { entry.line.len() as f64 } else { value };
+        let value = if is_bytes {
+            entry.line.len() as f64
+        } else {
+            value
+        };
         let labels: Labels = match labels {
             Some(labels) => {
-                let each = labels.iter().filter_map(|label| {
-                    Some((label.clone(), entry.get(label)?.to_owned()))
-                });
+                let each = labels
+                    .iter()
+                    .filter_map(|label| Some((label.clone(), entry.get(label)?.to_owned())));
                 each.collect()
             }
             None => {
-                let Entry { mut stream, parsed, .. } = entry;
+                let Entry {
+                    mut stream, parsed, ..
+                } = entry;
                 stream.extend(parsed);
                 stream
             }
@@ -178,21 +204,23 @@ impl EntryFunction {
     }
 }
 
-fn samples_array(
-    samples: impl Iterator<Item = Result<Option<(String, f64)>>>,
-) -> Result<ArrayRef> {
+fn samples_array(samples: impl Iterator<Item = Result<Option<(String, f64)>>>) -> Result<ArrayRef> {
     let samples = samples.collect::<Result<Vec<_>>>()?;
     let labels: StringArray = samples.iter().map(|s| s.as_ref().map(|s| &s.0)).collect();
     let values: Float64Array = samples.iter().map(|s| s.as_ref().map(|s| s.1)).collect();
     let nulls: NullBuffer = samples.iter().map(Option::is_some).collect();
     let fields = EntryFunction::fields();
     let columns: Vec<ArrayRef> = vec![Arc::new(labels), Arc::new(values)];
-    Ok(Arc::new(StructArray::try_new(fields, columns, Some(nulls))?))
+    Ok(Arc::new(StructArray::try_new(
+        fields,
+        columns,
+        Some(nulls),
+    )?))
 }
 
 /// A column that becomes a label.
-struct LabelColumn<'a> {
-    name: &'a str,
+struct LabelColumn {
+    name: String,
     kind: Kind,
     texts: StringArray,
 }
@@ -201,7 +229,7 @@ struct LabelColumn<'a> {
 struct Events<'a> {
     stream: &'a str,
     has_status: bool,
-    labels: Vec<LabelColumn<'a>>,
+    labels: Vec<LabelColumn>,
     /// The column of the line, if there is one and it is needed.
     line: Option<StringArray>,
     /// The columns of the rendered line as JSON, if it is needed.
@@ -225,13 +253,15 @@ impl<'a> Events<'a> {
                 let field = Field::new(name, data_type.clone(), true);
                 Ok(json_texts(&field, array)?)
             };
-            if kind != Kind::Hidden {
+            if let Some(name) = columns.label_of(name).filter(|_| kind != Kind::Hidden) {
                 let texts = match data_type.is_string() {
                     true => text_array(array)?,
                     false => {
                         let json = json()?;
                         let present = json.iter().map(|text| text.filter(|text| *text != "null"));
-                        present.map(|text| text.map(|text| text.trim_matches('"'))).collect()
+                        present
+                            .map(|text| text.map(|text| text.trim_matches('"')))
+                            .collect()
                     }
                 };
                 events.labels.push(LabelColumn { name, kind, texts });
@@ -239,7 +269,7 @@ impl<'a> Events<'a> {
             if function.needs_line && columns.line() == Some(name.as_str()) {
                 events.line = Some(text_array(array)?);
             }
-            if renders && !["_id", TIME].contains(&name.as_str()) {
+            if renders && ![ID, SEQ, TIME].contains(&name.as_str()) {
                 events.rendered.push((name, json()?));
             }
         }
@@ -248,17 +278,18 @@ impl<'a> Events<'a> {
 
     fn entry(&self, row: usize) -> Entry {
         let mut entry = Entry::default();
-        entry.stream.insert(STREAM.to_owned(), self.stream.to_owned());
+        entry
+            .stream
+            .insert(STREAM.to_owned(), self.stream.to_owned());
         for column in &self.labels {
-            let Some(text) = text_at(&column.texts, row).filter(|text| !text.is_empty())
-            else {
+            let Some(text) = text_at(&column.texts, row).filter(|text| !text.is_empty()) else {
                 continue;
             };
             let kind = match column.kind {
                 Kind::Label => &mut entry.stream,
                 _ => &mut entry.metadata,
             };
-            kind.insert(column.name.to_owned(), text.to_owned());
+            kind.insert(column.name.clone(), text.to_owned());
         }
         derive(&mut entry, self.has_status);
         if let Some(lines) = &self.line {
@@ -295,7 +326,9 @@ pub(crate) fn rendered<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> 
     for (name, json) in fields.filter(|(_, json)| *json != "null") {
         let separator = if line.len() > 1 { "," } else { "" };
         if name == REST {
-            let inside = json.strip_prefix('{').and_then(|json| json.strip_suffix('}'));
+            let inside = json
+                .strip_prefix('{')
+                .and_then(|json| json.strip_suffix('}'));
             if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
                 line.push_str(separator);
                 line.push_str(inside);

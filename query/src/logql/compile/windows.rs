@@ -27,7 +27,10 @@ impl Windows {
         let first = i128::from(self.steps.start_ns) - i128::from(self.offset_ns);
         let first_ns = first - i128::from(self.range_ns);
         let last = i128::from(self.steps.at(self.steps.count - 1)) - i128::from(self.offset_ns);
-        (limited(first_ns.div_euclid(1000) + 1), limited(last.div_euclid(1000)))
+        (
+            limited(first_ns.div_euclid(1000) + 1),
+            limited(last.div_euclid(1000)),
+        )
     }
 
     /// Returns the first and the last window that contain an event.
@@ -72,7 +75,11 @@ struct WindowOf {
 
 impl ScalarUDFImpl for WindowOf {
     fn name(&self) -> &str {
-        if self.is_last { "logql_last_window" } else { "logql_window" }
+        if self.is_last {
+            "logql_last_window"
+        } else {
+            "logql_window"
+        }
     }
     fn signature(&self) -> &Signature {
         &self.signature

@@ -34,7 +34,9 @@ impl Parser {
             if let Token::Word(word) = self.peek()
                 && matches!(word.as_str(), "and" | "or" | "unless")
             {
-                return self.fault(format!("the operator {word} between metric queries is not supported"));
+                return self.fault(format!(
+                    "the operator {word} between metric queries is not supported"
+                ));
             }
             let Token::Sign(sign) = *self.peek() else {
                 return Ok(left);
@@ -46,7 +48,10 @@ impl Parser {
             self.advance();
             let is_bool = op.compares() && self.takes_word("bool");
             if let Token::Word(word) = self.peek()
-                && matches!(word.as_str(), "on" | "ignoring" | "group_left" | "group_right" | "bool")
+                && matches!(
+                    word.as_str(),
+                    "on" | "ignoring" | "group_left" | "group_right" | "bool"
+                )
             {
                 return self.fault(format!("the modifier {word} of {sign} is not supported"));
             }
@@ -127,7 +132,10 @@ impl Parser {
     fn vector_aggregation(&mut self, function: VectorAggregation) -> Parsed<Metric> {
         let mut grouping = self.grouping()?;
         self.expect("(")?;
-        let takes_count = matches!(function, VectorAggregation::TopK | VectorAggregation::BottomK);
+        let takes_count = matches!(
+            function,
+            VectorAggregation::TopK | VectorAggregation::BottomK
+        );
         let count = match takes_count {
             false => None,
             true => {
@@ -202,7 +210,10 @@ impl Parser {
                 return Err(Fault::new(at, message));
             }
             (Some(false), Some(_)) => {
-                return Err(Fault::new(at, format!("{name} counts lines and takes no | unwrap")));
+                return Err(Fault::new(
+                    at,
+                    format!("{name} counts lines and takes no | unwrap"),
+                ));
             }
             _ => {}
         }

@@ -12,7 +12,8 @@ use crate::logql::template::Template;
 /// Stages of Loki that are not supported.
 const UNSUPPORTED: [&str; 3] = ["decolorize", "distinct", "unpack"];
 /// Everything that may follow a `|`.
-const STAGES: &str = "json, logfmt, pattern, regexp, line_format, label_format, drop, keep, unwrap or a label";
+const STAGES: &str =
+    "json, logfmt, pattern, regexp, line_format, label_format, drop, keep, unwrap or a label";
 
 impl Parser {
     pub(super) fn stages(&mut self) -> Parsed<Vec<Stage>> {
@@ -132,7 +133,9 @@ impl Parser {
     /// Parses the list of a parser: `a="x.y", b`. A flag of Loki's is refused.
     fn extractions(&mut self, stage: &str) -> Parsed<Vec<Named>> {
         if self.is_sign("-") {
-            return self.fault(format!("the flags of {stage} (--strict, --keep-empty) are not supported"));
+            return self.fault(format!(
+                "the flags of {stage} (--strict, --keep-empty) are not supported"
+            ));
         }
         let mut named = Vec::new();
         if !matches!(self.peek(), Token::Word(_)) {
@@ -194,7 +197,8 @@ impl Parser {
         }
     }
 
-    /// Parses conditions on labels: `or` binds less tightly than `and`; a comma is an `and`.
+    /// Parses conditions on labels: `or` binds less tightly than `and`; a comma or nothing between
+    /// two conditions is an `and`.
     pub(super) fn label_filter(&mut self) -> Parsed<LabelFilter> {
         let mut filter = self.all_of()?;
         while self.takes_word("or") {
@@ -206,11 +210,19 @@ impl Parser {
 
     fn all_of(&mut self) -> Parsed<LabelFilter> {
         let mut filter = self.one_filter()?;
-        while self.takes_word("and") || self.takes(",") {
+        while self.takes_word("and") || self.takes(",") || self.is_filter() {
             self.count()?;
             filter = LabelFilter::And(Box::new(filter), Box::new(self.one_filter()?));
         }
         Ok(filter)
+    }
+
+    /// Returns whether a condition comes next.
+    fn is_filter(&self) -> bool {
+        match self.peek() {
+            Token::Word(word) => word != "or",
+            token => *token == Token::Sign("("),
+        }
     }
 
     fn one_filter(&mut self) -> Parsed<LabelFilter> {
@@ -273,7 +285,8 @@ impl Parser {
                 "duration" | "duration_seconds" => Conversion::Duration,
                 "bytes" => Conversion::Bytes,
                 other => {
-                    let message = format!("unwrap {other}() is not supported; use duration() or bytes()");
+                    let message =
+                        format!("unwrap {other}() is not supported; use duration() or bytes()");
                     return Err(Fault::new(at, message));
                 }
             });

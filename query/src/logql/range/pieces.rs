@@ -94,11 +94,17 @@ pub(super) fn series(
 /// selector compares with `=`.
 fn absent(range: &RangeAggregation, steps: Steps, found: &BTreeMap<Labels, Vec<Window>>) -> Matrix {
     let is_empty = |nth: usize| found.values().all(|windows| windows[nth].rows == 0);
-    let points: Vec<_> = (0..steps.count).map(|nth| is_empty(nth).then_some(1.0)).collect();
+    let points: Vec<_> = (0..steps.count)
+        .map(|nth| is_empty(nth).then_some(1.0))
+        .collect();
     if points.iter().all(Option::is_none) {
         return Matrix::new();
     }
-    let equal = range.of.matchers.iter().filter(|matcher| matcher.op == MatchOp::Equal);
+    let equal = range
+        .of
+        .matchers
+        .iter()
+        .filter(|matcher| matcher.op == MatchOp::Equal);
     let labels = equal.map(|matcher| (matcher.label.clone(), matcher.value.clone()));
     vec![Series {
         labels: labels.collect(),
@@ -196,7 +202,9 @@ impl<'a> Rows<'a> {
             last: numbers(LAST),
             rows: numbers(ROWS).ok_or_else(wrong)?,
             batch,
-            labels_json: batch.column_by_name(LABELS_JSON).and_then(|c| c.as_string_opt::<i32>()),
+            labels_json: batch
+                .column_by_name(LABELS_JSON)
+                .and_then(|c| c.as_string_opt::<i32>()),
             labels,
         })
     }
@@ -236,7 +244,9 @@ impl<'a> Rows<'a> {
         Some(Piece {
             windows: (first, last),
             rows: self.rows.value(row),
-            value: number.filter(|n| n.is_valid(row)).map_or(0.0, |n| n.value(row)),
+            value: number
+                .filter(|n| n.is_valid(row))
+                .map_or(0.0, |n| n.value(row)),
             at_us: at.map_or(0, |at| at.value(row)),
             values,
         })
