@@ -2,8 +2,8 @@
 //!
 //! [`parse`] reads a query. A log query becomes one plan ([`LogQuery::question`]), and its rows
 //! become [`Entry`] values. Every range aggregation of a metric query becomes a plan too
-//! ([`RangeAggregation::question`]), which counts by label and by piece of the windows; the rest
-//! is arithmetic on a few series ([`Metric::evaluate`]).
+//! ([`RangeAggregation::question`]), which counts by label and by piece of the windows; [`Pieces`]
+//! makes series of its rows, and the rest is arithmetic on them ([`Metric::evaluate`]).
 //!
 //! # Invariants
 //! * A window is `(t - range, t]`, a log query reads `[start, end)`, as in Loki.
@@ -15,12 +15,14 @@ mod compile;
 mod duration;
 mod entry;
 mod evaluate;
+mod follow;
 #[cfg(test)]
 mod fuzzing;
 mod labels;
 mod lexer;
 mod log_query;
 mod matrix;
+mod names;
 mod parser;
 mod pattern;
 mod pipeline;
@@ -36,12 +38,15 @@ pub use ast::{
 };
 pub use duration::{bytes, duration_ns};
 pub use entry::{Entry, Labels};
-pub use evaluate::{Value, leaves};
+pub use evaluate::{SeriesLabels, Value, leaves};
+pub use follow::LineFilter;
 pub use labels::LABELS;
 pub use log_query::{Direction, LogRange};
-pub use matrix::{Matrix, POINTS_MAX, SERIES_MAX, Series, Steps};
+pub use matrix::{CELLS_MAX, Matrix, POINTS_MAX, SERIES_MAX, Series, Steps};
+pub use names::{label_names, label_sets};
 pub use parser::parse;
 pub use pipeline::Pipeline;
+pub use range::Pieces;
 
 #[cfg(test)]
 mod tests;

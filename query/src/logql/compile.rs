@@ -5,12 +5,12 @@ mod windows;
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
-use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use datafusion::catalog::CatalogProvider;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use storage::TIME;
 
-pub(super) use function::{Output, entry_function};
+pub(super) use function::{EntryFunction, Output, entry_function};
 pub(super) use windows::{Windows, window_function};
 
 use super::ast::{Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage};

@@ -17,18 +17,62 @@ pub enum Value {
     Matrix(Matrix),
 }
 
-/// A range aggregation of a query, and the labels by which its series may be added up at once.
-type Leaf<'a> = (&'a RangeAggregation, Option<&'a [String]>);
+/// The labels of the series of a range aggregation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SeriesLabels {
+    /// These alone: the series are added up by them.
+    Only(Vec<String>),
+    /// Those of the stream and of the stages, with these metadata.
+    With(Vec<String>),
+}
 
-/// Returns the range aggregations of a query in the order of [`Metric::evaluate`].
-pub fn leaves(metric: &Metric) -> Vec<Leaf<'_>> {
+/// Returns the range aggregations of a query in the order of [`Metric::evaluate`], each with the
+/// labels of its series.
+///
+/// An event has more metadata than its series: a series has those that the grouping around it
+/// names.
+pub fn leaves(metric: &Metric) -> Vec<(&RangeAggregation, SeriesLabels)> {
+    let mut found = Vec::new();
+    add_leaves(metric, &[], &mut found);
+    found
+}
+
+fn add_leaves<'a>(
+    metric: &'a Metric,
+    named: &[String],
+    found: &mut Vec<(&'a RangeAggregation, SeriesLabels)>,
+) {
     match metric {
-        Metric::Number(_) | Metric::Vector(_) => Vec::new(),
-        Metric::Range(range) => vec![(range, None)],
-        Metric::Binary { left, right, .. } => [leaves(left), leaves(right)].concat(),
-        Metric::Aggregate { of, .. } => match (summed(metric), &**of) {
-            (Some(labels), Metric::Range(range)) => vec![(range, Some(labels))],
-            _ => leaves(of),
+        Metric::Number(_) | Metric::Vector(_) => {}
+        Metric::Range(range) => found.push((range, SeriesLabels::With(named.to_vec()))),
+        Metric::Binary { left, right, .. } => {
+            add_leaves(left, named, found);
+            add_leaves(right, named, found);
+        }
+        Metric::Aggregate {
+            function,
+            grouping,
+            of,
+            ..
+        } => match (summed(metric), &**of) {
+            (Some(labels), Metric::Range(range)) => {
+                found.push((range, SeriesLabels::Only(labels.to_vec())));
+            }
+            _ => {
+                // These keep the labels of their series.
+                let keeps = matches!(
+                    function,
+                    VectorAggregation::TopK | VectorAggregation::BottomK
+                );
+                let mut inside = match grouping {
+                    Some(grouping) if !grouping.is_without => grouping.labels.clone(),
+                    _ => Vec::new(),
+                };
+                if keeps || grouping.as_ref().is_some_and(|g| g.is_without) {
+                    inside.extend_from_slice(named);
+                }
+                add_leaves(of, &inside, found);
+            }
         },
     }
 }

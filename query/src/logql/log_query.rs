@@ -9,6 +9,7 @@ use super::ast::{LogQuery, Stage};
 use super::compile::{Output, Source, entry_function, nothing, sources, text_at, united};
 use super::entry::Entry;
 use super::labels::named;
+use super::names::bounds_us;
 use super::pipeline::Pipeline;
 use crate::error::{Error, Result};
 use crate::question::{Question, Tables};
@@ -91,11 +92,8 @@ fn plan(
     query: &LogQuery,
     range: LogRange,
 ) -> datafusion::error::Result<LogicalPlan> {
-    // `[start, end)` in nanoseconds, both ends included in microseconds.
-    let first_us = (i128::from(range.start_ns) + 999).div_euclid(1000);
-    let last_us = (i128::from(range.end_ns) - 1).div_euclid(1000);
-    let limited = |us: i128| i64::try_from(us).unwrap_or(if us < 0 { i64::MIN } else { i64::MAX });
-    let (found, rest) = sources(tables, query, (limited(first_us), limited(last_us)))?;
+    let bounds_us = bounds_us((range.start_ns, range.end_ns));
+    let (found, rest) = sources(tables, query, bounds_us)?;
     let pipeline = Pipeline::new(&rest, None).map_err(Error::invalid)?;
     let drops = rest
         .stages

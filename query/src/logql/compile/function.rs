@@ -18,6 +18,7 @@ use crate::answer::output::json_texts;
 use crate::error::Error;
 use crate::functions::arrays::over_arrays;
 use crate::logql::entry::{ERROR, ERROR_DETAILS, Entry, Labels};
+use crate::logql::evaluate::SeriesLabels;
 use crate::logql::labels::{
     Columns, DETECTED_LEVEL, Kind, STATUS_CLASS, STREAM, class_of, detected, named,
 };
@@ -30,8 +31,7 @@ pub(crate) enum Output {
     Entry,
     /// A struct of `labels`, as JSON, and `value`; null if the stages drop the entry.
     Sample {
-        /// The labels that remain; `None` for those of the stream and of the stages.
-        labels: Option<Vec<String>>,
+        labels: SeriesLabels,
         /// The value is the length of the line, in bytes.
         is_bytes: bool,
     },
@@ -81,7 +81,7 @@ pub(crate) fn entry_function(
 }
 
 #[derive(Debug)]
-struct EntryFunction {
+pub(crate) struct EntryFunction {
     /// The arguments.
     read: Vec<(String, DataType)>,
     columns: Columns,
@@ -151,9 +151,7 @@ impl ScalarUDFImpl for EntryFunction {
                 }
                 Output::Sample { labels, is_bytes } => {
                     let samples = entries.map(|entry| {
-                        entry.map_or(Ok(None), |entry| {
-                            self.sample(entry, labels.as_deref(), *is_bytes)
-                        })
+                        entry.map_or(Ok(None), |entry| self.sample(entry, labels, *is_bytes))
                     });
                     samples_array(samples)
                 }
@@ -163,11 +161,36 @@ impl ScalarUDFImpl for EntryFunction {
 }
 
 impl EntryFunction {
+    /// Creates the function over all columns of rows, in their order.
+    pub(crate) fn over_rows(columns: Columns, pipeline: Pipeline) -> Self {
+        Self {
+            read: columns.columns.clone(),
+            columns,
+            needs_line: true,
+            text: String::new(),
+            pipeline,
+            output: Output::Entry,
+            signature: Signature::variadic_any(Volatility::Volatile),
+        }
+    }
+
+    /// Returns the entry of each row that the selector and the stages let pass.
+    pub(crate) fn entries(&self, arrays: &[ArrayRef]) -> Result<Vec<Option<Entry>>> {
+        let events = Events::new(self, arrays)?;
+        let rows = arrays.first().map_or(0, |array| array.len());
+        let passing = (0..rows).map(|row| {
+            let entry = events.entry(row);
+            let is_selected = self.pipeline.selects(&entry.stream);
+            is_selected.then(|| self.pipeline.run(entry)).flatten()
+        });
+        Ok(passing.collect())
+    }
+
     /// Returns the labels and the value of an entry; `None` if it has no value.
     fn sample(
         &self,
         mut entry: Entry,
-        labels: Option<&[String]>,
+        labels: &SeriesLabels,
         is_bytes: bool,
     ) -> Result<Option<(String, f64)>> {
         let Some(value) = self.pipeline.value(&mut entry) else {
@@ -185,19 +208,18 @@ impl EntryFunction {
         } else {
             value
         };
-        let labels: Labels = match labels {
-            Some(labels) => {
-                let each = labels
-                    .iter()
-                    .filter_map(|label| Some((label.clone(), entry.get(label)?.to_owned())));
-                each.collect()
-            }
-            None => {
-                let Entry {
-                    mut stream, parsed, ..
-                } = entry;
-                stream.extend(parsed);
-                stream
+        let named = |names: &[String]| -> Labels {
+            let each = names.iter();
+            let each = each.filter_map(|name| Some((name.clone(), entry.get(name)?.to_owned())));
+            each.collect()
+        };
+        let labels = match labels {
+            SeriesLabels::Only(names) => named(names),
+            SeriesLabels::With(metadata) => {
+                let mut labels = named(metadata);
+                labels.extend(entry.stream);
+                labels.extend(entry.parsed);
+                labels
             }
         };
         Ok(Some((serde_json::json!(labels).to_string(), value)))
