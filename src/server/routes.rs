@@ -13,7 +13,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
-use super::{prometheus, quarantine, request_parameters, tail};
+use super::{loki, prometheus, quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.
@@ -254,6 +254,49 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route("GET", "/prometheus/api/v1/rules", READS, &prometheus::RULES),
     route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
+    route("GET", "/loki/api/v1/query", READS, &loki::QUERY),
+    route("POST", "/loki/api/v1/query", READS, &loki::QUERY),
+    route("GET", "/loki/api/v1/query_range", READS, &loki::RANGE),
+    route("POST", "/loki/api/v1/query_range", READS, &loki::RANGE),
+    route("GET", "/loki/api/v1/labels", READS, &loki::NAMES),
+    route("POST", "/loki/api/v1/labels", READS, &loki::NAMES),
+    route("GET", "/loki/api/v1/label", READS, &loki::NAMES),
+    route("POST", "/loki/api/v1/label", READS, &loki::NAMES),
+    route(
+        "GET",
+        "/loki/api/v1/label/{name}/values",
+        READS,
+        &loki::NAMES,
+    ),
+    route("GET", "/loki/api/v1/series", READS, &loki::SERIES),
+    route("POST", "/loki/api/v1/series", READS, &loki::SERIES),
+    route("GET", "/loki/api/v1/index/stats", READS, &loki::STATS),
+    route("POST", "/loki/api/v1/index/stats", READS, &loki::STATS),
+    route("GET", "/loki/api/v1/index/volume", READS, &loki::VOLUME),
+    route("POST", "/loki/api/v1/index/volume", READS, &loki::VOLUME),
+    route(
+        "GET",
+        "/loki/api/v1/index/volume_range",
+        READS,
+        &loki::VOLUME_RANGE,
+    ),
+    route(
+        "POST",
+        "/loki/api/v1/index/volume_range",
+        READS,
+        &loki::VOLUME_RANGE,
+    ),
+    route("GET", "/loki/api/v1/detected_labels", READS, &loki::NAMES),
+    route("GET", "/loki/api/v1/detected_fields", READS, &loki::FIELDS),
+    route(
+        "GET",
+        "/loki/api/v1/detected_field/{name}/values",
+        READS,
+        &loki::FIELDS,
+    ),
+    route("GET", "/loki/api/v1/patterns", READS, &loki::PATTERNS),
+    route("GET", "/loki/api/v1/status/buildinfo", READS, &[]),
+    route("GET", "/loki/api/v1/tail", READS, &loki::TAIL),
 ];
 
 /// Result of the search for a route.
