@@ -35,7 +35,7 @@ pub(super) async fn labels(
         let mut found = Vec::new();
         for label in LABELS
             .into_iter()
-            .filter(|label| known.iter().any(|k| k == label))
+            .filter(|label| known.iter().any(|k| k == *label))
         {
             let sets = sets(&asked, &query, &[label], range).await?;
             let values: BTreeSet<Labels> = sets.into_iter().map(|(set, _)| set).collect();

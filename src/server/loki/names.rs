@@ -78,7 +78,7 @@ pub(super) async fn values(
         if !LABELS.contains(&name.as_str()) {
             return Ok(json!([]));
         }
-        let sets = sets(&asked, &query, &[&name], range).await?;
+        let sets = sets(&asked, &query, &[name.as_str()], range).await?;
         let values = sets
             .into_iter()
             .filter_map(|(mut set, _)| set.remove(&name));

@@ -48,7 +48,7 @@ pub(super) async fn stats(
             for part in parts {
                 chunks += 1;
                 rows += part.rows;
-                stored += part.file.bytes;
+                stored += part.file.len;
             }
             bytes += *count as f64 * stored as f64 / rows.max(1) as f64;
         }
