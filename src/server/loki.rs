@@ -21,13 +21,13 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
-use query::logql::{Entry, Expr, LogRange, Steps, parse};
+use query::logql::{Expr, LogEntry, LogRange, Steps, parse};
 use serde_json::{Value as Json, json};
 
 use super::answer;
 use super::app::App;
 use super::status::Who;
-use asked::Asked;
+use asked::LokiRequest;
 pub(in crate::server) use forms::{tail_message, with_message};
 
 /// Parameters of `query`.
@@ -116,7 +116,7 @@ async fn query(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &QUERY).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &QUERY).await?;
         let at_ns = asked.given.time("time")?.unwrap_or_else(parameters::now);
         asked.given.limit()?;
         asked.given.direction()?;
@@ -141,7 +141,7 @@ async fn query_range(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &RANGE).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &RANGE).await?;
         let given = &asked.given;
         let (start_ns, end_ns) = given.range()?;
         let (limit, direction) = (given.limit()?, given.direction()?);
@@ -199,4 +199,4 @@ async fn buildinfo() -> Response {
 }
 
 /// Lines with their times in nanoseconds since 1970.
-type Lines = Vec<(i64, Entry)>;
+type Lines = Vec<(i64, LogEntry)>;

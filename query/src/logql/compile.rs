@@ -10,12 +10,12 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use storage::TIME;
 
-pub(super) use function::{EntryFunction, Output, entry_function};
+pub(super) use function::{EntryFunction, EntryOutput, entry_function};
 pub(super) use windows::{Windows, window_function};
 
 use super::ast::{Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage};
 use super::entry::ERROR;
-use super::labels::{Columns, DETECTED_LEVEL, Kind, LABELS, STREAM, named};
+use super::labels::{ColumnKind, Columns, DETECTED_LEVEL, LABELS, STREAM, named};
 use super::pattern::anchored;
 use super::pipeline::Test;
 use crate::error::Error;
@@ -98,7 +98,8 @@ fn streams(tables: &Tables<'_>, query: &LogQuery) -> Result<Vec<String>> {
 fn check_labels(columns: &Columns, matchers: &[Matcher]) -> Result<()> {
     let is_metadata = |label: &str| {
         let column = columns.column_of(label);
-        label == DETECTED_LEVEL || column.is_some_and(|c| columns.kind_of(c) == Kind::Metadata)
+        label == DETECTED_LEVEL
+            || column.is_some_and(|c| columns.kind_of(c) == ColumnKind::Metadata)
     };
     match matchers.iter().find(|matcher| is_metadata(&matcher.label)) {
         None => Ok(()),
@@ -191,7 +192,7 @@ fn filter_condition(filter: &LabelFilter, columns: &Columns) -> Option<Expr> {
 fn numeric<'a>(columns: &'a Columns, label: &str) -> Option<(&'a str, &'a DataType)> {
     let column = columns.column_of(label)?;
     let of_type = columns.type_of(column)?;
-    let is_numeric = of_type.is_numeric() && columns.kind_of(column) != Kind::Hidden;
+    let is_numeric = of_type.is_numeric() && columns.kind_of(column) != ColumnKind::Hidden;
     is_numeric.then_some((column, of_type))
 }
 

@@ -40,7 +40,7 @@ impl LineFilter {
     ///
     /// # Errors
     /// When the columns cannot be read.
-    pub fn lines(&self, rows: &RecordBatch) -> Result<Vec<(i64, Entry)>> {
+    pub fn lines(&self, rows: &RecordBatch) -> Result<Vec<(i64, LogEntry)>> {
         let columns = Columns::new(&self.stream, rows.schema_ref());
         let wrong = |e| Error::of(e, Vec::new);
         let pipeline = Pipeline::new(&self.query, None).map_err(Error::invalid)?;

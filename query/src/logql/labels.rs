@@ -40,7 +40,7 @@ pub(super) struct Columns {
 
 /// The kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Label,
     Metadata,
     /// It is part of the rendered line alone.
@@ -74,7 +74,7 @@ impl Columns {
     }
 
     fn has_level(&self) -> bool {
-        self.kind_of(LEVEL) == Kind::Label
+        self.kind_of(LEVEL) == ColumnKind::Label
     }
 
     /// Returns the label of a column: its name, with `_` for what a label cannot have. The column
@@ -119,13 +119,13 @@ impl Columns {
     }
 
     /// Returns the kind of a column.
-    pub(super) fn kind_of(&self, column: &str) -> Kind {
+    pub(super) fn kind_of(&self, column: &str) -> ColumnKind {
         let is_line = self.line() == Some(column);
         match column {
-            ID | TIME | SEQ | REST | STREAM | STATUS_CLASS | DETECTED_LEVEL => Kind::Hidden,
-            _ if is_line || !self.type_of(column).is_some_and(is_scalar) => Kind::Hidden,
-            name if LABELS.contains(&name) => Kind::Label,
-            _ => Kind::Metadata,
+            ID | TIME | SEQ | REST | STREAM | STATUS_CLASS | DETECTED_LEVEL => ColumnKind::Hidden,
+            _ if is_line || !self.type_of(column).is_some_and(is_scalar) => ColumnKind::Hidden,
+            name if LABELS.contains(&name) => ColumnKind::Label,
+            _ => ColumnKind::Metadata,
         }
     }
 
@@ -149,7 +149,7 @@ impl Columns {
             label => {
                 let name = self.column_of(label)?;
                 match self.kind_of(name) {
-                    Kind::Hidden => None,
+                    ColumnKind::Hidden => None,
                     _ => Some(cast(named(name), DataType::Utf8)),
                 }
             }

@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use storage::{SEQ, TIME};
 
 use super::ast::{LogQuery, Stage};
-use super::compile::{Output, Source, entry_function, nothing, sources, text_at, united};
+use super::compile::{EntryOutput, Source, entry_function, nothing, sources, text_at, united};
 use super::entry::Entry;
 use super::labels::named;
 use super::names::bounds_us;
@@ -57,7 +57,7 @@ impl LogQuery {
 ///
 /// # Errors
 /// When the rows are not those of [`LogQuery::question`].
-pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, Entry)>> {
+pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, LogEntry)>> {
     let mut found = Vec::new();
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
         let wrong = || Error::invalid("the rows are no entries of a log query");
@@ -69,14 +69,14 @@ pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, Entry)>> {
             .as_string::<i32>();
         for row in 0..batch.num_rows() {
             let text = text_at(texts, row).unwrap_or_default();
-            let entry: Entry = serde_json::from_str(text).map_err(|_| wrong())?;
+            let entry: LogEntry = serde_json::from_str(text).map_err(|_| wrong())?;
             found.push((times.value(row).saturating_mul(1000), entry));
         }
     }
     Ok(found)
 }
 
-impl Entry {
+impl LogEntry {
     /// Returns the entries of a log query's answer, in order, each with its time in nanoseconds
     /// since 1970.
     ///
@@ -107,7 +107,7 @@ fn plan(
     let text = rest.to_string();
     let plans = found.into_iter().map(|Source { columns, plan }| {
         let compiled = (pipeline.clone(), text.clone());
-        let entry = entry_function(&columns, None, true, compiled, Output::Entry).alias(ENTRY);
+        let entry = entry_function(&columns, None, true, compiled, EntryOutput::Entry).alias(ENTRY);
         // If no stage drops lines, the stages run for the returned ones alone.
         let plan = if drops { plan } else { first(plan)? };
         let plan = plan.project([named(TIME), named(SEQ), entry])?;

@@ -6,7 +6,7 @@
 
 mod pieces;
 
-pub use pieces::Pieces;
+pub use pieces::SeriesPieces;
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use storage::{SEQ, TIME};
 
 use super::ast::{FormatValue, LabelFilter, LogQuery, RangeAggregation, RangeFunction, Stage};
 use super::compile::{
-    Output, Source, Windows, entry_function, nothing, sources, united, window_function,
+    EntryOutput, Source, Windows, entry_function, nothing, sources, united, window_function,
 };
 use super::evaluate::SeriesLabels;
 use super::labels::{DETECTED_LEVEL, LABELS, STATUS_CLASS, named};
@@ -164,7 +164,7 @@ impl RangeAggregation {
     ) -> PlanResult<LogicalPlanBuilder> {
         let reads = Reads::of(self, rest, labels);
         let pipeline = Pipeline::new(rest, self.unwrap.as_ref()).map_err(Error::invalid)?;
-        let output = Output::Sample {
+        let output = EntryOutput::Sample {
             labels: labels.clone(),
             is_bytes: self.is_bytes(),
         };

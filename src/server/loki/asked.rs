@@ -7,7 +7,8 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt;
 use query::logql::{
-    CELLS_MAX, Entry, Expr, LogQuery, LogRange, Metric, Pieces, Steps, Value, leaves, parse,
+    CELLS_MAX, Expr, LogEntry, LogQuery, LogRange, Metric, MetricValue, SeriesPieces, Steps,
+    leaves, parse,
 };
 use query::{QueryStats, Question};
 use serde_json::Value as Json;
@@ -23,10 +24,10 @@ use crate::server::status::Who;
 const LEAVES_MAX: usize = 32;
 
 /// The result of a request: the member `data` of its answer.
-pub(super) type Answer = Refused<Json>;
+pub(super) type LokiAnswer = Refused<Json>;
 
 /// A request: its client, its parameters, and the state that it reads.
-pub(super) struct Asked {
+pub(super) struct LokiRequest {
     pub(super) app: Arc<App>,
     pub(super) who: Who,
     pub(super) given: Given,
@@ -47,7 +48,7 @@ pub(super) fn selector(text: Option<&str>) -> Refused<LogQuery> {
     }
 }
 
-impl Asked {
+impl LokiRequest {
     pub(super) async fn new(
         app: &Arc<App>,
         who: Who,
@@ -97,7 +98,7 @@ impl Asked {
         let collected = async {
             let answer = self.ask(query.question(range)?).await?;
             let (_, batches, stats) = answer.collect().await?;
-            Ok((Entry::read(&batches)?, stats))
+            Ok((LogEntry::read(&batches)?, stats))
         };
         collected.await.map_err(|e: query::Error| refused(&e))
     }
@@ -108,7 +109,7 @@ impl Asked {
         &self,
         metric: Metric,
         steps: Steps,
-    ) -> Refused<(Value, QueryStats)> {
+    ) -> Refused<(MetricValue, QueryStats)> {
         let ranges = leaves(&metric);
         if ranges.len() > LEAVES_MAX {
             let message = format!(
@@ -120,7 +121,7 @@ impl Asked {
         let (mut read, mut cells) = (Vec::with_capacity(ranges.len()), 0_usize);
         let mut all = QueryStats::default();
         for (range, labels) in ranges {
-            let mut pieces = Pieces::new(range, steps);
+            let mut pieces = SeriesPieces::new(range, steps);
             let collected = async {
                 let mut answer = self.ask(range.question(steps, &labels)).await?;
                 while let Some(batch) = answer.stream.next().await {

@@ -11,7 +11,7 @@ use query::logql::{
 };
 use serde_json::{Value as Json, json};
 
-use super::asked::Asked;
+use super::asked::LokiRequest;
 use super::names::sets;
 use super::parameters::{LIMIT_MAX, Refused, wrong};
 use super::{FIELDS, NAMES, forms};
@@ -29,7 +29,7 @@ pub(super) async fn labels(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &NAMES).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &NAMES).await?;
         let (range, query) = (asked.given.range()?, asked.selector()?);
         let known = label_names(&asked.rows(query.label_names()).await?);
         let mut found = Vec::new();
@@ -81,7 +81,7 @@ struct Detected {
 }
 
 /// Returns the metadata and the parsed labels of the newest lines of a query.
-async fn sample(asked: &Asked) -> Refused<Detected> {
+async fn sample(asked: &LokiRequest) -> Refused<Detected> {
     let given = &asked.given;
     let (start_ns, end_ns) = given.range()?;
     given.step((start_ns, end_ns))?;
@@ -128,7 +128,7 @@ pub(super) async fn fields(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &FIELDS).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &FIELDS).await?;
         let Detected {
             fields,
             limit,
@@ -160,7 +160,7 @@ pub(super) async fn values(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &FIELDS).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &FIELDS).await?;
         let Detected {
             mut fields, limit, ..
         } = sample(&asked).await?;

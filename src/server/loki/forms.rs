@@ -6,11 +6,11 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::Response;
 use query::QueryStats;
-use query::logql::{Labels, Steps, Value};
+use query::logql::{Labels, MetricValue, Steps};
 use serde_json::{Value as Json, json};
 
-use super::asked::Answer;
-use super::{Entry, Lines};
+use super::asked::LokiAnswer;
+use super::{Lines, LogEntry};
 use crate::promql::number_text;
 use crate::server::answer;
 
@@ -21,7 +21,7 @@ const CATEGORIZE: &str = "categorize-labels";
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
 /// Returns the response with `data`, or the refusal.
-pub(super) fn data(answer: Answer) -> Response {
+pub(super) fn data(answer: LokiAnswer) -> Response {
     match answer {
         Ok(data) => answer::json(
             StatusCode::OK,
@@ -32,7 +32,7 @@ pub(super) fn data(answer: Answer) -> Response {
 }
 
 /// Returns the response as it is, or the refusal.
-pub(super) fn bare(answer: Answer) -> Response {
+pub(super) fn bare(answer: LokiAnswer) -> Response {
     match answer {
         Ok(body) => answer::json(StatusCode::OK, &body),
         Err(refused) => *refused,
@@ -102,7 +102,7 @@ fn by_stream(lines: Lines, is_categorized: bool) -> Vec<Json> {
         let (labels, value) = match is_categorized {
             false => (entry.all(), json!([ns.to_string(), entry.line])),
             true => {
-                let Entry {
+                let LogEntry {
                     line,
                     stream,
                     metadata,
@@ -148,11 +148,11 @@ fn seconds(ns: i64) -> Json {
 }
 
 /// Returns the data of an instant query.
-pub(super) fn instant(at_ns: i64, value: Value, stats: &QueryStats) -> Json {
+pub(super) fn instant(at_ns: i64, value: MetricValue, stats: &QueryStats) -> Json {
     let point = |value: f64| json!([seconds(at_ns), number_text(value)]);
     let (kind, result) = match value {
-        Value::Scalar(value) => ("scalar", point(value)),
-        Value::Matrix(matrix) => {
+        MetricValue::Scalar(value) => ("scalar", point(value)),
+        MetricValue::Matrix(matrix) => {
             let samples = matrix.into_iter().filter_map(|series| {
                 let value = series.points.first().copied().flatten()?;
                 Some(json!({ "metric": series.labels, "value": point(value) }))
@@ -164,14 +164,14 @@ pub(super) fn instant(at_ns: i64, value: Value, stats: &QueryStats) -> Json {
 }
 
 /// Returns the data of a range query.
-pub(super) fn range(steps: Steps, value: Value, stats: &QueryStats) -> Json {
+pub(super) fn range(steps: Steps, value: MetricValue, stats: &QueryStats) -> Json {
     let point = |nth: usize, value: f64| json!([seconds(steps.at(nth)), number_text(value)]);
     let result: Vec<Json> = match value {
-        Value::Scalar(value) => {
+        MetricValue::Scalar(value) => {
             let values: Vec<Json> = (0..steps.count).map(|nth| point(nth, value)).collect();
             vec![json!({ "metric": {}, "values": values })]
         }
-        Value::Matrix(matrix) => {
+        MetricValue::Matrix(matrix) => {
             let series = matrix.into_iter().map(|series| {
                 let points = series.points.iter().enumerate();
                 let points = points.filter_map(|(nth, value)| Some(point(nth, (*value)?)));

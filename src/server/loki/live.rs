@@ -17,7 +17,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{BoxStream, SplitSink, select_all};
 use futures::{SinkExt, StreamExt, stream};
-use query::logql::{Direction, Entry, Expr, LineFilter, LogQuery, LogRange, parse};
+use query::logql::{Direction, Expr, LineFilter, LogEntry, LogQuery, LogRange, parse};
 use serde_json::{Value as Json, json};
 use storage::{Name, StreamKind};
 use tokio::sync::broadcast::error::RecvError;
@@ -128,7 +128,7 @@ impl LiveTail {
             let question = query.question(range)?;
             let (from, answer) = app.serving.ask_before_following(who, question).await?;
             let (_, batches, _) = answer.collect().await?;
-            let mut lines = Entry::read(&batches)?;
+            let mut lines = LogEntry::read(&batches)?;
             lines.reverse();
             Ok((from, lines))
         };

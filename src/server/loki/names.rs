@@ -9,7 +9,7 @@ use axum::response::Response;
 use query::logql::{LABELS, Labels, LogQuery, label_names, label_sets};
 use serde_json::json;
 
-use super::asked::{Asked, selector};
+use super::asked::{LokiRequest, selector};
 use super::parameters::{Refused, wrong};
 use super::{NAMES, SERIES, forms};
 use crate::server::app::App;
@@ -20,7 +20,7 @@ const SETS_MAX: usize = 10_000;
 
 /// Returns the values of some labels among the events of a range, with their numbers.
 pub(super) async fn sets(
-    asked: &Asked,
+    asked: &LokiRequest,
     query: &LogQuery,
     labels: &[&str],
     range: (i64, i64),
@@ -46,7 +46,7 @@ pub(super) async fn labels(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &NAMES).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &NAMES).await?;
         asked.given.range()?;
         let mut names = label_names(&asked.rows(asked.selector()?.label_names()).await?);
         names.sort_unstable();
@@ -70,7 +70,7 @@ pub(super) async fn values(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &NAMES).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &NAMES).await?;
         let (range, query) = (asked.given.range()?, asked.selector()?);
         if !is_label(&name) {
             return Err(wrong("a label has letters, digits and _ in its name"));
@@ -95,7 +95,7 @@ pub(super) async fn series(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &SERIES).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &SERIES).await?;
         let range = asked.given.range()?;
         let mut selectors: Vec<&str> = asked.given.all("match[]").collect();
         selectors.extend(asked.given.all("match"));

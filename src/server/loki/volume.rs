@@ -8,13 +8,13 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use query::QueryStats;
 use query::logql::{
-    Grouping, Labels, LogQuery, Metric, RangeAggregation, RangeFunction, Series, Steps, Value,
-    VectorAggregation,
+    LabelGrouping, Labels, LogQuery, Metric, MetricValue, RangeAggregation, RangeFunction, Series,
+    Steps, VectorAggregation,
 };
 use serde_json::json;
 use storage::Name;
 
-use super::asked::Asked;
+use super::asked::LokiRequest;
 use super::names::{is_label, sets};
 use super::parameters::{LIMIT_MAX, Refused, wrong};
 use super::{STATS, VOLUME, VOLUME_RANGE, forms};
@@ -34,7 +34,7 @@ pub(super) async fn stats(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &STATS).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &STATS).await?;
         let range = asked.given.range()?;
         asked.given.needed("query")?;
         let sets = sets(&asked, &asked.selector()?, &[STREAM], range).await?;
@@ -76,7 +76,7 @@ fn bytes(query: LogQuery, labels: Vec<String>, range_ns: i64) -> Metric {
     Metric::Aggregate {
         function: VectorAggregation::Sum,
         count: None,
-        grouping: Some(Grouping {
+        grouping: Some(LabelGrouping {
             is_without: false,
             labels,
         }),
@@ -85,7 +85,7 @@ fn bytes(query: LogQuery, labels: Vec<String>, range_ns: i64) -> Metric {
 }
 
 /// Returns the labels by which volumes are added up: those of the request, or of the selector.
-fn target_labels(asked: &Asked, query: &LogQuery) -> Refused<Vec<String>> {
+fn target_labels(asked: &LokiRequest, query: &LogQuery) -> Refused<Vec<String>> {
     let labels: BTreeSet<String> = match asked.given.text("targetLabels") {
         Some(text) => text
             .split(',')
@@ -100,7 +100,11 @@ fn target_labels(asked: &Asked, query: &LogQuery) -> Refused<Vec<String>> {
 }
 
 /// Evaluates the volumes at some steps; the greatest first, at most `limit`.
-async fn volumes(asked: &Asked, steps: Steps, range_ns: i64) -> Refused<(Vec<Series>, QueryStats)> {
+async fn volumes(
+    asked: &LokiRequest,
+    steps: Steps,
+    range_ns: i64,
+) -> Refused<(Vec<Series>, QueryStats)> {
     asked.given.needed("query")?;
     let query = asked.selector()?;
     let limit = asked.given.number("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
@@ -112,7 +116,7 @@ async fn volumes(asked: &Asked, steps: Steps, range_ns: i64) -> Refused<(Vec<Ser
     let labels = target_labels(asked, &query)?;
     let metric = bytes(query, labels, range_ns.max(1));
     let (value, stats) = asked.evaluate(metric, steps).await?;
-    let Value::Matrix(mut all) = value else {
+    let MetricValue::Matrix(mut all) = value else {
         return Ok((Vec::new(), stats));
     };
     all.retain(|series| !series.labels.is_empty());
@@ -154,11 +158,11 @@ pub(super) async fn volume(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &VOLUME).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &VOLUME).await?;
         let (start_ns, end_ns) = asked.given.range()?;
         let range_ns = end_ns.saturating_sub(start_ns);
         let (all, stats) = volumes(&asked, Steps::instant(end_ns), range_ns).await?;
-        Ok(forms::instant(end_ns, Value::Matrix(all), &stats))
+        Ok(forms::instant(end_ns, MetricValue::Matrix(all), &stats))
     };
     forms::data(answer.await)
 }
@@ -171,13 +175,13 @@ pub(super) async fn volume_range(
     body: Body,
 ) -> Response {
     let answer = async {
-        let asked = Asked::new(&app, who, parameters, body, &VOLUME_RANGE).await?;
+        let asked = LokiRequest::new(&app, who, parameters, body, &VOLUME_RANGE).await?;
         let (start_ns, end_ns) = asked.given.range()?;
         let step_ns = asked.given.step((start_ns, end_ns))?;
         let steps = Steps::new(start_ns, end_ns, step_ns);
         let steps = steps.map_err(|e| wrong(&e.to_string()))?;
         let (all, stats) = volumes(&asked, steps, step_ns).await?;
-        Ok(forms::range(steps, Value::Matrix(all), &stats))
+        Ok(forms::range(steps, MetricValue::Matrix(all), &stats))
     };
     forms::data(answer.await)
 }

@@ -17,16 +17,16 @@ use super::text_at;
 use crate::answer::output::json_texts;
 use crate::error::Error;
 use crate::functions::arrays::over_arrays;
-use crate::logql::entry::{ERROR, ERROR_DETAILS, Entry, Labels};
+use crate::logql::entry::{ERROR, ERROR_DETAILS, Labels, LogEntry};
 use crate::logql::evaluate::SeriesLabels;
 use crate::logql::labels::{
-    Columns, DETECTED_LEVEL, Kind, STATUS_CLASS, STREAM, class_of, detected, named,
+    ColumnKind, Columns, DETECTED_LEVEL, STATUS_CLASS, STREAM, class_of, detected, named,
 };
 use crate::logql::pipeline::Pipeline;
 
 /// The result of the function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Output {
+pub(crate) enum EntryOutput {
     /// The entry as JSON; null if the stages drop it.
     Entry,
     /// A struct of `labels`, as JSON, and `value`; null if the stages drop the entry.
@@ -44,7 +44,7 @@ pub(crate) fn entry_function(
     wanted: Option<&[String]>,
     needs_line: bool,
     (pipeline, text): (Pipeline, String),
-    output: Output,
+    output: EntryOutput,
 ) -> Expr {
     let renders = needs_line && columns.line().is_none();
     let is_named = |name: &str| {
@@ -56,7 +56,7 @@ pub(crate) fn entry_function(
     };
     let is_wanted = |name: &str| match columns.kind_of(name) {
         _ if renders => ![ID, SEQ].contains(&name),
-        Kind::Hidden => needs_line && columns.line() == Some(name),
+        ColumnKind::Hidden => needs_line && columns.line() == Some(name),
         _ => is_named(name),
     };
     // The time comes first, so that the function has an argument in any case.
@@ -88,12 +88,12 @@ pub(crate) struct EntryFunction {
     needs_line: bool,
     text: String,
     pipeline: Pipeline,
-    output: Output,
+    output: EntryOutput,
     signature: Signature,
 }
 
 impl EntryFunction {
-    fn key(&self) -> (&[(String, DataType)], &Columns, bool, &str, &Output) {
+    fn key(&self) -> (&[(String, DataType)], &Columns, bool, &str, &EntryOutput) {
         (
             &self.read,
             &self.columns,
@@ -134,8 +134,8 @@ impl ScalarUDFImpl for EntryFunction {
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.output {
-            Output::Entry => DataType::Utf8,
-            Output::Sample { .. } => DataType::Struct(Self::fields()),
+            EntryOutput::Entry => DataType::Utf8,
+            EntryOutput::Sample { .. } => DataType::Struct(Self::fields()),
         })
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -144,12 +144,12 @@ impl ScalarUDFImpl for EntryFunction {
             let rows = arrays[0].len();
             let entries = (0..rows).map(|row| self.pipeline.run(events.entry(row)));
             match &self.output {
-                Output::Entry => {
+                EntryOutput::Entry => {
                     let texts = entries
                         .map(|entry| entry.map(|entry| serde_json::json!(entry).to_string()));
                     Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
                 }
-                Output::Sample { labels, is_bytes } => {
+                EntryOutput::Sample { labels, is_bytes } => {
                     let samples = entries.map(|entry| {
                         entry.map_or(Ok(None), |entry| self.sample(entry, labels, *is_bytes))
                     });
@@ -169,13 +169,13 @@ impl EntryFunction {
             needs_line: true,
             text: String::new(),
             pipeline,
-            output: Output::Entry,
+            output: EntryOutput::Entry,
             signature: Signature::variadic_any(Volatility::Volatile),
         }
     }
 
     /// Returns the entry of each row that the selector and the stages let pass.
-    pub(crate) fn entries(&self, arrays: &[ArrayRef]) -> Result<Vec<Option<Entry>>> {
+    pub(crate) fn entries(&self, arrays: &[ArrayRef]) -> Result<Vec<Option<LogEntry>>> {
         let events = Events::new(self, arrays)?;
         let rows = arrays.first().map_or(0, |array| array.len());
         let passing = (0..rows).map(|row| {
@@ -189,7 +189,7 @@ impl EntryFunction {
     /// Returns the labels and the value of an entry; `None` if it has no value.
     fn sample(
         &self,
-        mut entry: Entry,
+        mut entry: LogEntry,
         labels: &SeriesLabels,
         is_bytes: bool,
     ) -> Result<Option<(String, f64)>> {
@@ -243,7 +243,7 @@ fn samples_array(samples: impl Iterator<Item = Result<Option<(String, f64)>>>) -
 /// A column that becomes a label.
 struct LabelColumn {
     name: String,
-    kind: Kind,
+    kind: ColumnKind,
     texts: StringArray,
 }
 
@@ -275,7 +275,10 @@ impl<'a> Events<'a> {
                 let field = Field::new(name, data_type.clone(), true);
                 Ok(json_texts(&field, array)?)
             };
-            if let Some(name) = columns.label_of(name).filter(|_| kind != Kind::Hidden) {
+            if let Some(name) = columns
+                .label_of(name)
+                .filter(|_| kind != ColumnKind::Hidden)
+            {
                 let texts = match data_type.is_string() {
                     true => text_array(array)?,
                     false => {
@@ -298,8 +301,8 @@ impl<'a> Events<'a> {
         Ok(events)
     }
 
-    fn entry(&self, row: usize) -> Entry {
-        let mut entry = Entry::default();
+    fn entry(&self, row: usize) -> LogEntry {
+        let mut entry = LogEntry::default();
         entry
             .stream
             .insert(STREAM.to_owned(), self.stream.to_owned());
@@ -308,7 +311,7 @@ impl<'a> Events<'a> {
                 continue;
             };
             let kind = match column.kind {
-                Kind::Label => &mut entry.stream,
+                ColumnKind::Label => &mut entry.stream,
                 _ => &mut entry.metadata,
             };
             kind.insert(column.name.clone(), text.to_owned());
@@ -332,7 +335,7 @@ fn text_array(array: &ArrayRef) -> Result<StringArray> {
 }
 
 /// Adds the labels that follow from others.
-pub(crate) fn derive(entry: &mut Entry, has_status: bool) {
+pub(crate) fn derive(entry: &mut LogEntry, has_status: bool) {
     let status = entry.metadata.get("status").filter(|_| has_status);
     if let Some(class) = status.and_then(|status| class_of(status)) {
         entry.stream.insert(STATUS_CLASS.to_owned(), class);

@@ -19,7 +19,7 @@ const ADDITIONS_MAX: u64 = 100_000_000;
 const VALUES_MAX: usize = 20_000_000;
 
 /// Some events that lie in the same windows.
-struct Piece {
+struct WindowPiece {
     /// The first and the last of the windows.
     windows: (usize, usize),
     rows: i64,
@@ -43,7 +43,7 @@ struct SeriesWindows {
 
 /// The series of a range aggregation, collected from the rows of its plan.
 #[derive(Debug)]
-pub struct Pieces<'a> {
+pub struct SeriesPieces<'a> {
     range: &'a RangeAggregation,
     steps: Steps,
     found: BTreeMap<Labels, SeriesWindows>,
@@ -51,7 +51,7 @@ pub struct Pieces<'a> {
     values: usize,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> SeriesPieces<'a> {
     /// Begins without series.
     pub fn new(range: &'a RangeAggregation, steps: Steps) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl<'a> Pieces<'a> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let rows = Rows::of(batch)?;
+        let rows = PieceRows::of(batch)?;
         for row in 0..batch.num_rows() {
             let Some(piece) = rows.piece(row, self.steps) else {
                 continue;
@@ -93,7 +93,7 @@ impl<'a> Pieces<'a> {
         Ok(())
     }
 
-    fn check_work(&mut self, piece: &Piece) -> Result<()> {
+    fn check_work(&mut self, piece: &WindowPiece) -> Result<()> {
         let reach = piece.windows.1 - piece.windows.0 + 1;
         if !adds_up(kept_as(self.range)) {
             self.additions += reach as u64;
@@ -198,7 +198,7 @@ impl SeriesWindows {
         }
     }
 
-    fn add(&mut self, piece: Piece, function: RangeFunction) {
+    fn add(&mut self, piece: WindowPiece, function: RangeFunction) {
         use RangeFunction::{Absent, Bytes, BytesRate, Count, First, Last, Max, Min, Quantile};
         let (first, last) = piece.windows;
         // Differences: the cost does not depend on the number of windows.
@@ -295,7 +295,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 }
 
 /// The columns of a batch.
-struct Rows<'a> {
+struct PieceRows<'a> {
     first: &'a Int64Array,
     last: Option<&'a Int64Array>,
     rows: &'a Int64Array,
@@ -304,7 +304,7 @@ struct Rows<'a> {
     labels: Vec<(&'a str, &'a StringArray)>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> PieceRows<'a> {
     fn of(batch: &'a RecordBatch) -> Result<Self> {
         let wrong = || Error::invalid("the rows are no pieces of a LogQL range");
         let numbers = |name: &str| {
@@ -344,7 +344,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Returns the piece of a row; `None` if it lies in no window.
-    fn piece(&self, row: usize, steps: Steps) -> Option<Piece> {
+    fn piece(&self, row: usize, steps: Steps) -> Option<WindowPiece> {
         let first = usize::try_from(self.first.value(row)).ok()?;
         let last = match self.last {
             None => first,
@@ -363,7 +363,7 @@ impl<'a> Rows<'a> {
             let values: Option<&Float64Array> = values.as_primitive_opt();
             values.map_or_else(Vec::new, |values| values.values().to_vec())
         });
-        Some(Piece {
+        Some(WindowPiece {
             windows: (first, last),
             rows: self.rows.value(row),
             value: number

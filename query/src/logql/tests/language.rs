@@ -174,7 +174,7 @@ fn operators_bind_as_in_prometheus() {
     ));
 }
 
-/// Pieces of queries, of which random texts are made that go far into the parser.
+/// SeriesPieces of queries, of which random texts are made that go far into the parser.
 const PIECES: [&str; 44] = [
     "{",
     "}",

@@ -1,10 +1,10 @@
 //! The stages of a pipeline over one line.
 
 use super::log;
-use crate::logql::{Entry, Pipeline};
+use crate::logql::{LogEntry, Pipeline};
 
-fn entry(line: &str) -> Entry {
-    Entry {
+fn entry(line: &str) -> LogEntry {
+    LogEntry {
         line: line.to_owned(),
         stream: [("host".to_owned(), "h1".to_owned())].into(),
         metadata: [("status".to_owned(), "503".to_owned())].into(),

@@ -10,7 +10,8 @@ use storage::StreamKind;
 
 use super::{log, metric};
 use crate::logql::{
-    Direction, Entry, LogRange, Matrix, Pieces, Steps, Value, label_names, label_sets, leaves,
+    Direction, LogEntry, LogRange, Matrix, MetricValue, SeriesPieces, Steps, label_names,
+    label_sets, leaves,
 };
 use crate::tests::support::Fixture;
 use crate::{NoSystemInfo, Parameters, Question, Result, Session, Sources};
@@ -87,26 +88,26 @@ async fn rows(fixture: &Fixture, question: Question) -> Result<Vec<RecordBatch>>
     Ok(batches)
 }
 
-async fn lines(fixture: &Fixture, text: &str, range: LogRange) -> Vec<(i64, Entry)> {
+async fn lines(fixture: &Fixture, text: &str, range: LogRange) -> Vec<(i64, LogEntry)> {
     let question = log(text).question(range).expect("compiles");
     let batches = rows(fixture, question).await;
     let batches = batches.unwrap_or_else(|e| panic!("{text}: {e}"));
-    Entry::read(&batches).expect("entries")
+    LogEntry::read(&batches).expect("entries")
 }
 
 async fn evaluated(fixture: &Fixture, text: &str, steps: Steps) -> Result<Matrix> {
     let metric = metric(text);
     let mut read = Vec::new();
     for (range, labels) in leaves(&metric) {
-        let mut pieces = Pieces::new(range, steps);
+        let mut pieces = SeriesPieces::new(range, steps);
         for batch in rows(fixture, range.question(steps, &labels)).await? {
             pieces.add(&batch)?;
         }
         read.push(pieces.finish());
     }
     match metric.evaluate(steps, &mut read.into_iter())? {
-        Value::Matrix(matrix) => Ok(matrix),
-        Value::Scalar(_) => panic!("{text} is a number"),
+        MetricValue::Matrix(matrix) => Ok(matrix),
+        MetricValue::Scalar(_) => panic!("{text} is a number"),
     }
 }
 
