@@ -43,6 +43,8 @@ const AT: &str = "at";
 /// Prefix of a column with one label.
 const LABEL: &str = "label_";
 const SAMPLE: &str = "sample";
+const EVENT_TIME: &str = "event_time";
+const EVENT_SEQ: &str = "event_seq";
 
 impl RangeAggregation {
     /// Returns the question for the series of the aggregation, with these labels.
@@ -179,15 +181,20 @@ impl RangeAggregation {
         let mut shown = self.window_groups(windows);
         let groups = shown.iter().map(|e| named(&e.schema_name().to_string()));
         let mut groups: Vec<Expr> = groups.collect();
-        shown.extend([
-            sample.alias(SAMPLE),
-            named(TIME).alias(TIME),
-            named(SEQ).alias(SEQ),
-        ]);
+        shown.push(sample.alias(SAMPLE));
+        let has_order = matches!(self.function, RangeFunction::First | RangeFunction::Last);
+        if has_order {
+            // With the name of a column of the table, a name would be ambiguous.
+            shown.extend([named(TIME).alias(EVENT_TIME), named(SEQ).alias(EVENT_SEQ)]);
+        }
         let plan = plan.project(shown)?.filter(named(SAMPLE).is_not_null())?;
         groups.push(get_field(named(SAMPLE), LABELS_JSON).alias(LABELS_JSON));
         let value = || get_field(named(SAMPLE), VALUE);
-        let in_order = || [TIME, SEQ].map(|key| named(key).sort(true, false)).to_vec();
+        let in_order = || {
+            [EVENT_TIME, EVENT_SEQ]
+                .map(|key| named(key).sort(true, false))
+                .to_vec()
+        };
         let mut values = vec![count_all().alias(ROWS)];
         values.extend(
             match self.function {
@@ -202,8 +209,8 @@ impl RangeAggregation {
             .map(|value| value.alias(VALUE)),
         );
         match self.function {
-            RangeFunction::First => values.push(min(named(TIME)).alias(AT)),
-            RangeFunction::Last => values.push(max(named(TIME)).alias(AT)),
+            RangeFunction::First => values.push(min(named(EVENT_TIME)).alias(AT)),
+            RangeFunction::Last => values.push(max(named(EVENT_TIME)).alias(AT)),
             _ => {}
         }
         plan.aggregate(groups, values)

@@ -47,6 +47,8 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 /// Longest reason of a close frame, bytes (RFC 6455, 5.5).
 const REASON_BYTES_MAX: usize = 123;
 
+const STOPS: &str = "the server stops";
+
 /// The next piece of a feed, with the name of its stream.
 type NextPiece = (Arc<str>, Result<Piece, RecvError>);
 
@@ -157,7 +159,7 @@ impl LiveTail {
         loop {
             let message = tokio::select! {
                 () = stop.heard() => {
-                    close(&mut send, close_code::AWAY, "the server stops").await;
+                    close(&mut send, close_code::AWAY, STOPS).await;
                     return;
                 }
                 received = receive.next() => match received {
@@ -168,6 +170,11 @@ impl LiveTail {
                 piece = pieces.next() => match self.message(piece) {
                     Ok(None) => continue,
                     Ok(Some(message)) => message,
+                    // The feeds end when the server stops.
+                    Err(_) if stop.is_set() => {
+                        close(&mut send, close_code::AWAY, STOPS).await;
+                        return;
+                    }
                     Err(why) => {
                         close(&mut send, close_code::ERROR, &why).await;
                         return;
@@ -245,7 +252,7 @@ type Sender = SplitSink<WebSocket, Message>;
 async fn said(send: &mut Sender, message: Message, stop: &crate::serve::Stop) -> bool {
     tokio::select! {
         () = stop.heard() => {
-            close(send, close_code::AWAY, "the server stops").await;
+            close(send, close_code::AWAY, STOPS).await;
             false
         }
         sent = send.send(message) => sent.is_ok(),
