@@ -2,8 +2,9 @@
 //!
 //! [`parse`] reads a query. A log query becomes one plan ([`LogQuery::question`]), and its rows
 //! become [`LogEntry`] values. Every range aggregation of a metric query becomes a plan too
-//! ([`RangeAggregation::question`]), which counts by label and by piece of the windows; [`SeriesPieces`]
-//! makes series of its rows, and the rest is arithmetic on them ([`Metric::evaluate`]).
+//! ([`RangeAggregation::question`]), which counts by label and by piece of the windows;
+//! [`SeriesPieces`] makes series of its rows, and the rest is arithmetic on them
+//! ([`Metric::evaluate`]).
 //!
 //! # Invariants
 //! * A window is `(t - range, t]`, a log query reads `[start, end)`, as in Loki.

@@ -47,9 +47,9 @@ pub(super) const RANGE: [&str; 8] = [
 pub(super) const NAMES: [&str; 4] = ["query", "start", "end", "since"];
 /// Parameters of `series`.
 pub(super) const SERIES: [&str; 5] = ["match[]", "match", "start", "end", "since"];
-/// Parameters of `index/stats`.
+/// Parameters of the numbers of events of a selector.
 pub(super) const STATS: [&str; 4] = ["query", "start", "end", "since"];
-/// Parameters of `index/volume`.
+/// Parameters of volumes of a range.
 pub(super) const VOLUME: [&str; 7] = [
     "query",
     "start",
@@ -59,7 +59,7 @@ pub(super) const VOLUME: [&str; 7] = [
     "targetLabels",
     "aggregateBy",
 ];
-/// Parameters of `index/volume_range`.
+/// Parameters of volumes at the steps of a range.
 pub(super) const VOLUME_RANGE: [&str; 8] = [
     "query",
     "start",

@@ -5,6 +5,8 @@
 //! nearest known one. So a request with a misspelled `dry_run` has no effect, and a new route
 //! cannot be reached before its parameters, and the right that it needs, are in the table.
 
+mod loki;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -13,7 +15,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
-use super::{loki, prometheus, quarantine, request_parameters, tail};
+use super::{prometheus, quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.
@@ -254,50 +256,12 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route("GET", "/prometheus/api/v1/rules", READS, &prometheus::RULES),
     route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
-    route("GET", "/loki/api/v1/query", READS, &loki::QUERY),
-    route("POST", "/loki/api/v1/query", READS, &loki::QUERY),
-    route("GET", "/loki/api/v1/query_range", READS, &loki::RANGE),
-    route("POST", "/loki/api/v1/query_range", READS, &loki::RANGE),
-    route("GET", "/loki/api/v1/labels", READS, &loki::NAMES),
-    route("POST", "/loki/api/v1/labels", READS, &loki::NAMES),
-    route("GET", "/loki/api/v1/label", READS, &loki::NAMES),
-    route("POST", "/loki/api/v1/label", READS, &loki::NAMES),
-    route(
-        "GET",
-        "/loki/api/v1/label/{name}/values",
-        READS,
-        &loki::NAMES,
-    ),
-    route("GET", "/loki/api/v1/series", READS, &loki::SERIES),
-    route("POST", "/loki/api/v1/series", READS, &loki::SERIES),
-    route("GET", "/loki/api/v1/index/stats", READS, &loki::STATS),
-    route("POST", "/loki/api/v1/index/stats", READS, &loki::STATS),
-    route("GET", "/loki/api/v1/index/volume", READS, &loki::VOLUME),
-    route("POST", "/loki/api/v1/index/volume", READS, &loki::VOLUME),
-    route(
-        "GET",
-        "/loki/api/v1/index/volume_range",
-        READS,
-        &loki::VOLUME_RANGE,
-    ),
-    route(
-        "POST",
-        "/loki/api/v1/index/volume_range",
-        READS,
-        &loki::VOLUME_RANGE,
-    ),
-    route("GET", "/loki/api/v1/detected_labels", READS, &loki::NAMES),
-    route("GET", "/loki/api/v1/detected_fields", READS, &loki::FIELDS),
-    route(
-        "GET",
-        "/loki/api/v1/detected_field/{name}/values",
-        READS,
-        &loki::FIELDS,
-    ),
-    route("GET", "/loki/api/v1/patterns", READS, &loki::PATTERNS),
-    route("GET", "/loki/api/v1/status/buildinfo", READS, &[]),
-    route("GET", "/loki/api/v1/tail", READS, &loki::TAIL),
 ];
+
+/// Returns the routes of the table and those of Loki's API.
+fn all() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(loki::ROUTES)
+}
 
 /// Result of the search for a route.
 #[derive(Debug, PartialEq, Eq)]
@@ -311,7 +275,7 @@ pub(super) enum Found {
 /// The routes of each path, by the pattern that the router has too.
 static PATHS: LazyLock<matchit::Router<Vec<&'static Route>>> = LazyLock::new(|| {
     let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
-    for route in ROUTES {
+    for route in all() {
         paths.entry(route.path).or_default().push(route);
     }
     let mut router = matchit::Router::new();

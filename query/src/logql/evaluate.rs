@@ -24,7 +24,7 @@ pub enum MetricValue {
 pub enum SeriesLabels {
     /// These alone: the series are added up by them.
     Only(Vec<String>),
-    /// Those of the stream and of the stages, with these metadata.
+    /// The labels of the stream and of the stages, with these metadata.
     With(Vec<String>),
 }
 

@@ -7,7 +7,7 @@ use storage::TIME;
 
 use super::ast::LogQuery;
 use super::compile::EntryFunction;
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::labels::{Columns, STREAM};
 use super::pipeline::Pipeline;
 use crate::error::{Error, Result};

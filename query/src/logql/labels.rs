@@ -94,7 +94,7 @@ impl Columns {
         same.or_else(|| names().find(|name| sanitized(name) == label))
     }
 
-    /// Returns whether the text of a label is the same in a plan as in an [`super::Entry`].
+    /// Returns whether the text of a label is the same in a plan as in an [`super::LogEntry`].
     pub(super) fn is_exact(&self, label: &str) -> bool {
         match label {
             STREAM | STATUS_CLASS => true,

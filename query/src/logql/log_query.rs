@@ -7,7 +7,7 @@ use storage::{SEQ, TIME};
 
 use super::ast::{LogQuery, Stage};
 use super::compile::{EntryOutput, Source, entry_function, nothing, sources, text_at, united};
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::labels::named;
 use super::names::bounds_us;
 use super::pipeline::Pipeline;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::labels::sanitized;
 use super::pattern::{LinePattern, Regex};
 

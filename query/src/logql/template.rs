@@ -1,6 +1,6 @@
 //! Templates of `line_format` and `label_format`: `{{.label}}` and `{{__line__}}` in text.
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePiece {

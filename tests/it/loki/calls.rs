@@ -235,7 +235,7 @@ fn the_label_browser_gets_labels_values_and_series() {
     );
 }
 
-/// `datasource.ts`, `getStats` and `getQueryStats`; Drilldown's `index/volume`.
+/// `datasource.ts`, `getStats` and `getQueryStats`; the volumes of Drilldown.
 #[test]
 fn the_size_of_a_query_is_told() {
     let home = Home::new();
