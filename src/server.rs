@@ -20,6 +20,7 @@ mod held;
 mod indexes;
 mod ingest;
 mod login;
+mod loki;
 mod metrics;
 mod origin;
 pub(crate) mod own_names;
@@ -147,6 +148,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
         .merge(prometheus::routes())
+        .merge(loki::routes())
         .fallback(page)
         // Each handler limits the body where it reads it, after decompression too.
         .layer(DefaultBodyLimit::disable())

@@ -5,6 +5,8 @@
 //! nearest known one. So a request with a misspelled `dry_run` has no effect, and a new route
 //! cannot be reached before its parameters, and the right that it needs, are in the table.
 
+mod loki;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -207,6 +209,11 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
 ];
 
+/// Returns the routes of the table and those of Loki's API.
+fn all() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(loki::ROUTES)
+}
+
 /// Result of the search for a route.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -219,7 +226,7 @@ pub(super) enum Found {
 /// The routes of each path, by the pattern that the router has too.
 static PATHS: LazyLock<matchit::Router<Vec<&'static Route>>> = LazyLock::new(|| {
     let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
-    for route in ROUTES {
+    for route in all() {
         paths.entry(route.path).or_default().push(route);
     }
     let mut router = matchit::Router::new();

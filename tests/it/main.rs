@@ -49,6 +49,7 @@ mod injection;
 mod kill;
 mod levels;
 mod lock;
+mod loki;
 mod names;
 mod operations;
 mod oracle;

@@ -187,7 +187,7 @@ pub enum Metric {
         /// The number of `topk` and `bottomk`.
         count: Option<u64>,
         /// The labels that remain.
-        grouping: Option<Grouping>,
+        grouping: Option<LabelGrouping>,
         /// The series.
         of: Box<Metric>,
     },
@@ -220,12 +220,12 @@ pub struct RangeAggregation {
     /// Time by which the window lies earlier, nanoseconds.
     pub offset_ns: i64,
     /// The labels that remain.
-    pub grouping: Option<Grouping>,
+    pub grouping: Option<LabelGrouping>,
 }
 
 /// `by (a, b)` or `without (a, b)`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grouping {
+pub struct LabelGrouping {
     /// The labels are removed and the others remain.
     pub is_without: bool,
     /// Names of labels.

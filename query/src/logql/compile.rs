@@ -4,17 +4,18 @@ mod function;
 mod windows;
 
 use arrow::array::Array;
-use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use arrow::datatypes::DataType;
+use datafusion::catalog::CatalogProvider;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use storage::TIME;
 
-pub(super) use function::{Output, entry_function};
+pub(super) use function::{EntryFunction, EntryOutput, entry_function};
 pub(super) use windows::{Windows, window_function};
 
 use super::ast::{Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage};
 use super::entry::ERROR;
-use super::labels::{Columns, Kind, LABELS, STREAM, named};
+use super::labels::{ColumnKind, Columns, DETECTED_LEVEL, LABELS, STREAM, named};
 use super::pattern::anchored;
 use super::pipeline::Test;
 use crate::error::Error;
@@ -43,6 +44,7 @@ pub(super) fn sources(
     for stream in streams(tables, query)? {
         let plan = tables.scan(&stream)?;
         let columns = Columns::new(&stream, plan.schema().as_arrow());
+        check_labels(&columns, &query.matchers)?;
         if let Some(condition) = selected(&columns, &query.matchers)? {
             let plan = plan.filter(between(first_us, last_us))?;
             let plan = condition
@@ -50,9 +52,6 @@ pub(super) fn sources(
                 .try_fold(plan, LogicalPlanBuilder::filter)?;
             found.push(Source { columns, plan });
         }
-    }
-    if found.is_empty() {
-        check_labels(tables, query)?;
     }
     let mut stages = query.stages.iter().peekable();
     while let Some(stage) = stages.peek() {
@@ -94,22 +93,22 @@ fn streams(tables: &Tables<'_>, query: &LogQuery) -> Result<Vec<String>> {
     Ok(passing.collect())
 }
 
-/// Refuses a selector that names a column which is no label, when it finds nothing.
-fn check_labels(tables: &Tables<'_>, query: &LogQuery) -> Result<()> {
-    for stream in streams(tables, query)? {
-        let plan = tables.scan(&stream)?;
-        let columns = Columns::new(&stream, plan.schema().as_arrow());
-        let mut matchers = query.matchers.iter();
-        let of_column = |matcher: &&Matcher| columns.kind_of(&matcher.label) == Kind::Metadata;
-        if let Some(Matcher { label, op, value }) = matchers.find(of_column) {
-            return plan_err!(
-                "{label} is a column of {stream} and no label; the labels are {}; write {{…}} | \
-                 {label}{op}{value:?}",
-                LABELS.join(", ")
-            );
-        }
+/// Refuses a selector that names a column which is no label: Loki's answer, that no event has such
+/// a label, would be a wrong one.
+fn check_labels(columns: &Columns, matchers: &[Matcher]) -> Result<()> {
+    let is_metadata = |label: &str| {
+        let column = columns.column_of(label);
+        label == DETECTED_LEVEL
+            || column.is_some_and(|c| columns.kind_of(c) == ColumnKind::Metadata)
+    };
+    match matchers.iter().find(|matcher| is_metadata(&matcher.label)) {
+        None => Ok(()),
+        Some(Matcher { label, op, value }) => plan_err!(
+            "{label} of {} is no label; the labels are {}; write {{…}} | {label}{op}{value:?}",
+            columns.stream,
+            LABELS.join(", ")
+        ),
     }
-    Ok(())
 }
 
 fn between(first_us: i64, last_us: i64) -> Expr {
@@ -156,6 +155,7 @@ fn is_error(named: &Named) -> bool {
 
 fn filter_condition(filter: &LabelFilter, columns: &Columns) -> Option<Expr> {
     match filter {
+        LabelFilter::Text(Matcher { label, .. }) if !columns.is_exact(label) => None,
         LabelFilter::And(left, right) => {
             Some(filter_condition(left, columns)?.and(filter_condition(right, columns)?))
         }
@@ -173,19 +173,27 @@ fn filter_condition(filter: &LabelFilter, columns: &Columns) -> Option<Expr> {
             label,
             op,
             value: FilterValue::Number(number),
-        } => match columns.type_of(label) {
-            Some(of_type) if of_type.is_numeric() && columns.kind_of(label) != Kind::Hidden => {
+        } => match numeric(columns, label) {
+            Some((column, of_type)) => {
                 let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
                 let number = match is_whole && of_type.is_integer() {
                     true => lit(*number as i64),
                     false => lit(*number),
                 };
-                Some(binary(named(label), operator(*op), number))
+                Some(binary(named(column), operator(*op), number))
             }
-            _ => columns.text(label).is_none().then(|| lit(false)),
+            None => columns.text(label).is_none().then(|| lit(false)),
         },
         LabelFilter::Compare { label, .. } => columns.text(label).is_none().then(|| lit(false)),
     }
+}
+
+/// Returns the column of a label and its type, if it holds numbers.
+fn numeric<'a>(columns: &'a Columns, label: &str) -> Option<(&'a str, &'a DataType)> {
+    let column = columns.column_of(label)?;
+    let of_type = columns.type_of(column)?;
+    let is_numeric = of_type.is_numeric() && columns.kind_of(column) != ColumnKind::Hidden;
+    is_numeric.then_some((column, of_type))
 }
 
 fn operator(op: Comparison) -> Operator {

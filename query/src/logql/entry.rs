@@ -14,7 +14,7 @@ pub(super) const ERROR_DETAILS: &str = "__error_details__";
 
 /// A line with its labels of three kinds. A name occurs in one of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LogEntry {
     /// The line.
     pub line: String,
     /// Labels of the stream.
@@ -25,7 +25,7 @@ pub struct Entry {
     pub parsed: Labels,
 }
 
-impl Entry {
+impl LogEntry {
     /// Returns the value of a label.
     pub fn get(&self, label: &str) -> Option<&str> {
         let kinds = [&self.parsed, &self.metadata, &self.stream];

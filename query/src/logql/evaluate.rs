@@ -3,32 +3,78 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::ast::{BinaryOp, Grouping, Metric, RangeAggregation, RangeFunction, VectorAggregation};
+use super::ast::{
+    BinaryOp, LabelGrouping, Metric, RangeAggregation, RangeFunction, VectorAggregation,
+};
 use super::entry::Labels;
 use super::matrix::{Matrix, Series, Steps};
 use crate::error::{Error, Result};
 
 /// The value of a metric query.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum MetricValue {
     /// A number.
     Scalar(f64),
     /// Series.
     Matrix(Matrix),
 }
 
-/// A range aggregation of a query, and the labels by which its series may be added up at once.
-type Leaf<'a> = (&'a RangeAggregation, Option<&'a [String]>);
+/// The labels of the series of a range aggregation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SeriesLabels {
+    /// These alone: the series are added up by them.
+    Only(Vec<String>),
+    /// The labels of the stream and of the stages, with these metadata.
+    With(Vec<String>),
+}
 
-/// Returns the range aggregations of a query in the order of [`Metric::evaluate`].
-pub fn leaves(metric: &Metric) -> Vec<Leaf<'_>> {
+/// Returns the range aggregations of a query in the order of [`Metric::evaluate`], each with the
+/// labels of its series.
+///
+/// An event has more metadata than its series: a series has those that the grouping around it
+/// names.
+pub fn leaves(metric: &Metric) -> Vec<(&RangeAggregation, SeriesLabels)> {
+    let mut found = Vec::new();
+    add_leaves(metric, &[], &mut found);
+    found
+}
+
+fn add_leaves<'a>(
+    metric: &'a Metric,
+    named: &[String],
+    found: &mut Vec<(&'a RangeAggregation, SeriesLabels)>,
+) {
     match metric {
-        Metric::Number(_) | Metric::Vector(_) => Vec::new(),
-        Metric::Range(range) => vec![(range, None)],
-        Metric::Binary { left, right, .. } => [leaves(left), leaves(right)].concat(),
-        Metric::Aggregate { of, .. } => match (summed(metric), &**of) {
-            (Some(labels), Metric::Range(range)) => vec![(range, Some(labels))],
-            _ => leaves(of),
+        Metric::Number(_) | Metric::Vector(_) => {}
+        Metric::Range(range) => found.push((range, SeriesLabels::With(named.to_vec()))),
+        Metric::Binary { left, right, .. } => {
+            add_leaves(left, named, found);
+            add_leaves(right, named, found);
+        }
+        Metric::Aggregate {
+            function,
+            grouping,
+            of,
+            ..
+        } => match (summed(metric), &**of) {
+            (Some(labels), Metric::Range(range)) => {
+                found.push((range, SeriesLabels::Only(labels.to_vec())));
+            }
+            _ => {
+                // These keep the labels of their series.
+                let keeps = matches!(
+                    function,
+                    VectorAggregation::TopK | VectorAggregation::BottomK
+                );
+                let mut inside = match grouping {
+                    Some(grouping) if !grouping.is_without => grouping.labels.clone(),
+                    _ => Vec::new(),
+                };
+                if keeps || grouping.as_ref().is_some_and(|g| g.is_without) {
+                    inside.extend_from_slice(named);
+                }
+                add_leaves(of, &inside, found);
+            }
         },
     }
 }
@@ -66,27 +112,27 @@ impl Metric {
         &self,
         steps: Steps,
         ranges: &mut dyn Iterator<Item = Matrix>,
-    ) -> Result<Value> {
+    ) -> Result<MetricValue> {
         Ok(match self {
-            Self::Number(number) => Value::Scalar(*number),
-            Self::Vector(number) => Value::Matrix(vec![Series {
+            Self::Number(number) => MetricValue::Scalar(*number),
+            Self::Vector(number) => MetricValue::Matrix(vec![Series {
                 labels: Labels::new(),
                 points: vec![Some(*number); steps.count],
             }]),
-            Self::Range(_) => Value::Matrix(ranges.next().unwrap_or_default()),
+            Self::Range(_) => MetricValue::Matrix(ranges.next().unwrap_or_default()),
             Self::Aggregate {
                 function,
                 count,
                 grouping,
                 of,
             } => match of.evaluate(steps, ranges)? {
-                Value::Scalar(_) => {
+                MetricValue::Scalar(_) => {
                     let name = function.text();
                     return Err(Error::invalid(format!("{name} takes series, not a number")));
                 }
-                Value::Matrix(matrix) => {
+                MetricValue::Matrix(matrix) => {
                     let groups = grouped(matrix, grouping.as_ref());
-                    Value::Matrix(match count {
+                    MetricValue::Matrix(match count {
                         Some(count) => extremes(groups, *function, *count, steps),
                         None => aggregated(groups, *function, steps),
                     })
@@ -109,7 +155,7 @@ impl Metric {
 }
 
 /// Returns the labels that remain.
-pub(super) fn kept(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
+pub(super) fn kept(labels: &Labels, grouping: Option<&LabelGrouping>) -> Labels {
     let Some(grouping) = grouping else {
         return Labels::new();
     };
@@ -119,7 +165,7 @@ pub(super) fn kept(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
         .collect()
 }
 
-fn grouped(matrix: Matrix, grouping: Option<&Grouping>) -> BTreeMap<Labels, Matrix> {
+fn grouped(matrix: Matrix, grouping: Option<&LabelGrouping>) -> BTreeMap<Labels, Matrix> {
     let mut groups: BTreeMap<Labels, Matrix> = BTreeMap::new();
     for series in matrix {
         groups
@@ -191,29 +237,34 @@ fn extremes(
     all
 }
 
-fn binary(op: BinaryOp, is_bool: bool, left: Value, right: Value) -> Result<Value> {
+fn binary(
+    op: BinaryOp,
+    is_bool: bool,
+    left: MetricValue,
+    right: MetricValue,
+) -> Result<MetricValue> {
     let filters = op.compares() && !is_bool;
     Ok(match (left, right) {
-        (Value::Scalar(_), Value::Scalar(_)) if filters => {
+        (MetricValue::Scalar(_), MetricValue::Scalar(_)) if filters => {
             let name = op.text();
             return Err(Error::invalid(format!(
                 "{name} between two numbers needs bool: {name} bool"
             )));
         }
-        (Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(computed(op, a, b)),
-        (Value::Matrix(mut matrix), Value::Scalar(b)) => {
+        (MetricValue::Scalar(a), MetricValue::Scalar(b)) => MetricValue::Scalar(computed(op, a, b)),
+        (MetricValue::Matrix(mut matrix), MetricValue::Scalar(b)) => {
             for point in matrix.iter_mut().flat_map(|series| &mut series.points) {
                 *point = point.and_then(|a| chosen(op, filters, a, b, a));
             }
-            Value::Matrix(present(matrix))
+            MetricValue::Matrix(present(matrix))
         }
-        (Value::Scalar(a), Value::Matrix(mut matrix)) => {
+        (MetricValue::Scalar(a), MetricValue::Matrix(mut matrix)) => {
             for point in matrix.iter_mut().flat_map(|series| &mut series.points) {
                 *point = point.and_then(|b| chosen(op, filters, a, b, b));
             }
-            Value::Matrix(present(matrix))
+            MetricValue::Matrix(present(matrix))
         }
-        (Value::Matrix(left), Value::Matrix(right)) => {
+        (MetricValue::Matrix(left), MetricValue::Matrix(right)) => {
             let mut others: BTreeMap<Labels, Vec<Option<f64>>> = right
                 .into_iter()
                 .map(|series| (series.labels, series.points))
@@ -231,7 +282,7 @@ fn binary(op: BinaryOp, is_bool: bool, left: Value, right: Value) -> Result<Valu
                 }
                 matched.push(series);
             }
-            Value::Matrix(present(matched))
+            MetricValue::Matrix(present(matched))
         }
     })
 }

@@ -9,7 +9,8 @@
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, cast, col, lit, when};
+use datafusion::functions::core::expr_fn::nullif;
+use datafusion::logical_expr::{Expr, cast, lit, when};
 use datafusion::prelude::{coalesce, concat};
 use storage::{REST, SEQ, TIME};
 
@@ -39,7 +40,7 @@ pub(super) struct Columns {
 
 /// The kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Label,
     Metadata,
     /// It is part of the rendered line alone.
@@ -72,8 +73,39 @@ impl Columns {
         self.type_of(STATUS).is_some_and(DataType::is_integer)
     }
 
-    pub(super) fn has_level(&self) -> bool {
-        self.type_of(LEVEL).is_some()
+    fn has_level(&self) -> bool {
+        self.kind_of(LEVEL) == ColumnKind::Label
+    }
+
+    /// Returns the label of a column: its name, with `_` for what a label cannot have. The column
+    /// whose name is the label comes first.
+    pub(super) fn label_of(&self, column: &str) -> Option<String> {
+        let label = sanitized(column);
+        (self.column_of(&label) == Some(column)).then_some(label)
+    }
+
+    /// Returns the column of a label; `None` for labels that no column has or that are made.
+    pub(super) fn column_of(&self, label: &str) -> Option<&str> {
+        if [STREAM, STATUS_CLASS, DETECTED_LEVEL].contains(&label) {
+            return None;
+        }
+        let names = || self.columns.iter().map(|(name, _)| name.as_str());
+        let same = names().find(|name| *name == label);
+        same.or_else(|| names().find(|name| sanitized(name) == label))
+    }
+
+    /// Returns whether the text of a label is the same in a plan as in an [`super::LogEntry`].
+    pub(super) fn is_exact(&self, label: &str) -> bool {
+        match label {
+            STREAM | STATUS_CLASS => true,
+            DETECTED_LEVEL => !self.has_level() || self.is_exact(LEVEL),
+            label => self
+                .column_of(label)
+                .and_then(|name| self.type_of(name))
+                .is_none_or(|known| {
+                    known.is_string() || known.is_integer() || *known == DataType::Boolean
+                }),
+        }
     }
 
     /// Returns the labels that events of the stream can have.
@@ -87,18 +119,18 @@ impl Columns {
     }
 
     /// Returns the kind of a column.
-    pub(super) fn kind_of(&self, column: &str) -> Kind {
+    pub(super) fn kind_of(&self, column: &str) -> ColumnKind {
         let is_line = self.line() == Some(column);
         match column {
-            ID | TIME | SEQ | REST | STREAM | STATUS_CLASS | DETECTED_LEVEL => Kind::Hidden,
-            _ if is_line || !self.type_of(column).is_some_and(is_scalar) => Kind::Hidden,
-            name if LABELS.contains(&name) => Kind::Label,
-            _ => Kind::Metadata,
+            ID | TIME | SEQ | REST | STREAM | STATUS_CLASS | DETECTED_LEVEL => ColumnKind::Hidden,
+            _ if is_line || !self.type_of(column).is_some_and(is_scalar) => ColumnKind::Hidden,
+            name if LABELS.contains(&name) => ColumnKind::Label,
+            _ => ColumnKind::Metadata,
         }
     }
 
-    /// Returns an expression for the text of a label or of metadata, null where an event has
-    /// none; `None` if no event of the stream has it.
+    /// Returns an expression for the text of a label or of metadata, null or empty where an event
+    /// has none; `None` if no event of the stream has it.
     pub(super) fn text(&self, name: &str) -> Option<Expr> {
         match name {
             STREAM => Some(lit(self.stream.clone())),
@@ -108,15 +140,34 @@ impl Columns {
                 when(named(STATUS).is_not_null(), class).end().ok()
             }
             DETECTED_LEVEL => Some(match self.has_level() {
-                true => coalesce(vec![cast(named(LEVEL), DataType::Utf8), lit(UNKNOWN)]),
+                true => {
+                    let level = nullif(cast(named(LEVEL), DataType::Utf8), lit(""));
+                    coalesce(vec![level, lit(UNKNOWN)])
+                }
                 false => lit(UNKNOWN),
             }),
-            name => match self.kind_of(name) {
-                Kind::Hidden => None,
-                _ => Some(cast(named(name), DataType::Utf8)),
-            },
+            label => {
+                let name = self.column_of(label)?;
+                match self.kind_of(name) {
+                    ColumnKind::Hidden => None,
+                    _ => Some(cast(named(name), DataType::Utf8)),
+                }
+            }
         }
     }
+}
+
+/// Returns a name with `_` for every character that a label cannot have.
+pub(super) fn sanitized(name: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut clean: String = name
+        .chars()
+        .map(|c| if is_part(c) { c } else { '_' })
+        .collect();
+    if clean.starts_with(|c: char| c.is_ascii_digit()) {
+        clean.insert(0, '_');
+    }
+    clean
 }
 
 /// Returns whether a column of this type is one text of an event.

@@ -4,7 +4,7 @@ use super::duration::{bytes, duration_ns};
 
 /// A token.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+pub(super) enum LogqlToken {
     Word(String),
     Text(String),
     Number(f64),
@@ -19,18 +19,18 @@ pub(super) enum Token {
 /// A token and the byte at which it begins.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Spanned {
-    pub(super) token: Token,
+    pub(super) token: LogqlToken,
     pub(super) at: usize,
 }
 
 /// An error at a byte of the query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct TextFault {
     pub(super) message: String,
     pub(super) at: usize,
 }
 
-impl Fault {
+impl TextFault {
     pub(super) fn new(at: usize, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { message, at }
@@ -43,15 +43,15 @@ const SIGNS: [&str; 29] = [
     ")", "[", "]", ",", "+", "-", "*", "/", "%", "^", "@", ":",
 ];
 
-/// Cuts a query into tokens; the last one is [`Token::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<Spanned>, Fault> {
+/// Cuts a query into tokens; the last one is [`LogqlToken::End`].
+pub(super) fn tokens(text: &str) -> Result<Vec<Spanned>, TextFault> {
     let mut found = Vec::new();
     let mut at = 0;
     loop {
         at += blank(&text[at..]);
         let rest = &text[at..];
         let Some(first) = rest.chars().next() else {
-            let token = Token::End;
+            let token = LogqlToken::End;
             found.push(Spanned { token, at });
             return Ok(found);
         };
@@ -62,8 +62,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned>, Fault> {
             '.' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => quantity(rest, at)?,
             c if c.is_ascii_alphabetic() || c == '_' => word(rest),
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-                Some(sign) => (Token::Sign(sign), sign.len()),
-                None => return Err(Fault::new(at, format!("unexpected character {first:?}"))),
+                Some(sign) => (LogqlToken::Sign(sign), sign.len()),
+                None => {
+                    return Err(TextFault::new(
+                        at,
+                        format!("unexpected character {first:?}"),
+                    ));
+                }
             },
         };
         found.push(Spanned { token, at });
@@ -81,14 +86,14 @@ fn blank(text: &str) -> usize {
     text.len() - rest.len()
 }
 
-fn word(text: &str) -> (Token, usize) {
+fn word(text: &str) -> (LogqlToken, usize) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let end = text.find(|c: char| !is_part(c)).unwrap_or(text.len());
-    (Token::Word(text[..end].to_owned()), end)
+    (LogqlToken::Word(text[..end].to_owned()), end)
 }
 
 /// Reads a number, a duration or a size.
-fn quantity(text: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn quantity(text: &str, at: usize) -> Result<(LogqlToken, usize), TextFault> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == 'µ' || c == '_';
     let mut end = text.find(|c: char| !is_part(c)).unwrap_or(text.len());
     // `1e-3` and `1e+3`
@@ -102,37 +107,37 @@ fn quantity(text: &str, at: usize) -> Result<(Token, usize), Fault> {
     let written = &text[..end];
     let number = written.parse::<f64>().ok().filter(|n| n.is_finite());
     let token = match (number, duration_ns(written), bytes(written)) {
-        (Some(number), ..) => Token::Number(number),
-        (None, Some(ns), _) => Token::Duration(ns),
-        (None, None, Some(bytes)) => Token::Bytes(bytes),
+        (Some(number), ..) => LogqlToken::Number(number),
+        (None, Some(ns), _) => LogqlToken::Duration(ns),
+        (None, None, Some(bytes)) => LogqlToken::Bytes(bytes),
         (None, None, None) => {
             let message = format!(
                 "{written:?} is no number, no duration such as 5m or 1h30m, and no size such as 10KB"
             );
-            return Err(Fault::new(at, message));
+            return Err(TextFault::new(at, message));
         }
     };
     Ok((token, end))
 }
 
-fn raw(text: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn raw(text: &str, at: usize) -> Result<(LogqlToken, usize), TextFault> {
     match text[1..].split_once('`') {
-        Some((inside, _)) => Ok((Token::Text(inside.to_owned()), inside.len() + 2)),
-        None => Err(Fault::new(at, "the text has no closing `")),
+        Some((inside, _)) => Ok((LogqlToken::Text(inside.to_owned()), inside.len() + 2)),
+        None => Err(TextFault::new(at, "the text has no closing `")),
     }
 }
 
 /// Reads a text with the escapes of Go.
-fn quoted(text: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn quoted(text: &str, at: usize) -> Result<(LogqlToken, usize), TextFault> {
     let mut value = String::new();
     let mut chars = text.char_indices().skip(1);
     while let Some((place, c)) = chars.next() {
         match c {
-            '"' => return Ok((Token::Text(value), place + 1)),
-            '\n' => return Err(Fault::new(at, "the text has no closing \" on its line")),
+            '"' => return Ok((LogqlToken::Text(value), place + 1)),
+            '\n' => return Err(TextFault::new(at, "the text has no closing \" on its line")),
             '\\' => {
                 let wrong =
-                    || Fault::new(at + place, "unknown escape in a text; write \\\\ for \\");
+                    || TextFault::new(at + place, "unknown escape in a text; write \\\\ for \\");
                 let (_, escaped) = chars.next().ok_or_else(wrong)?;
                 let digits = match escaped {
                     'x' => 2,
@@ -162,5 +167,5 @@ fn quoted(text: &str, at: usize) -> Result<(Token, usize), Fault> {
             c => value.push(c),
         }
     }
-    Err(Fault::new(at, "the text has no closing \""))
+    Err(TextFault::new(at, "the text has no closing \""))
 }

@@ -6,9 +6,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use storage::{SEQ, TIME};
 
 use super::ast::{LogQuery, Stage};
-use super::compile::{Output, Source, entry_function, nothing, sources, text_at, united};
-use super::entry::Entry;
+use super::compile::{EntryOutput, Source, entry_function, nothing, sources, text_at, united};
+use super::entry::LogEntry;
 use super::labels::named;
+use super::names::bounds_us;
 use super::pipeline::Pipeline;
 use crate::error::{Error, Result};
 use crate::question::{Question, Tables};
@@ -56,7 +57,7 @@ impl LogQuery {
 ///
 /// # Errors
 /// When the rows are not those of [`LogQuery::question`].
-pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, Entry)>> {
+pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, LogEntry)>> {
     let mut found = Vec::new();
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
         let wrong = || Error::invalid("the rows are no entries of a log query");
@@ -68,14 +69,14 @@ pub(super) fn entries(batches: &[RecordBatch]) -> Result<Vec<(i64, Entry)>> {
             .as_string::<i32>();
         for row in 0..batch.num_rows() {
             let text = text_at(texts, row).unwrap_or_default();
-            let entry: Entry = serde_json::from_str(text).map_err(|_| wrong())?;
+            let entry: LogEntry = serde_json::from_str(text).map_err(|_| wrong())?;
             found.push((times.value(row).saturating_mul(1000), entry));
         }
     }
     Ok(found)
 }
 
-impl Entry {
+impl LogEntry {
     /// Returns the entries of a log query's answer, in order, each with its time in nanoseconds
     /// since 1970.
     ///
@@ -91,11 +92,8 @@ fn plan(
     query: &LogQuery,
     range: LogRange,
 ) -> datafusion::error::Result<LogicalPlan> {
-    // `[start, end)` in nanoseconds, both ends included in microseconds.
-    let first_us = (i128::from(range.start_ns) + 999).div_euclid(1000);
-    let last_us = (i128::from(range.end_ns) - 1).div_euclid(1000);
-    let limited = |us: i128| i64::try_from(us).unwrap_or(if us < 0 { i64::MIN } else { i64::MAX });
-    let (found, rest) = sources(tables, query, (limited(first_us), limited(last_us)))?;
+    let bounds_us = bounds_us((range.start_ns, range.end_ns));
+    let (found, rest) = sources(tables, query, bounds_us)?;
     let pipeline = Pipeline::new(&rest, None).map_err(Error::invalid)?;
     let drops = rest
         .stages
@@ -109,7 +107,7 @@ fn plan(
     let text = rest.to_string();
     let plans = found.into_iter().map(|Source { columns, plan }| {
         let compiled = (pipeline.clone(), text.clone());
-        let entry = entry_function(&columns, None, true, compiled, Output::Entry).alias(ENTRY);
+        let entry = entry_function(&columns, None, true, compiled, EntryOutput::Entry).alias(ENTRY);
         // If no stage drops lines, the stages run for the returned ones alone.
         let plan = if drops { plan } else { first(plan)? };
         let plan = plan.project([named(TIME), named(SEQ), entry])?;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 pub const POINTS_MAX: usize = 11_000;
 /// Most series of a metric query.
 pub const SERIES_MAX: usize = 10_000;
-/// Most points of a metric query: 32 MB.
-const CELLS_MAX: usize = 4_000_000;
+/// Most points of a metric query, about 50 MB.
+pub const CELLS_MAX: usize = 1_000_000;
 
 /// The instants at which a metric query is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ mod metric;
 mod stage;
 
 use super::ast::{Expr, LogQuery, MatchOp, Matcher};
-use super::lexer::{Fault, Spanned, Token, tokens};
+use super::lexer::{LogqlToken, Spanned, TextFault, tokens};
 use crate::error::{Error, Fault as Class, Result};
 
 /// Longest query, bytes.
@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 64;
 /// Most stages of a pipeline, operands of a metric query, and terms of a condition, together.
 const NODES_MAX: usize = 1000;
 
-type Parsed<T> = std::result::Result<T, Fault>;
+type Parse<T> = std::result::Result<T, TextFault>;
 
 /// Parses a query.
 ///
@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<Expr> {
         )));
     }
     let parsed = tokens(text).and_then(|tokens| {
-        let mut parser = Parser {
+        let mut parser = LogqlParser {
             tokens,
             next: 0,
             depth: 0,
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Expr> {
         };
         let expr = parser.expr()?;
         match parser.peek() {
-            Token::End => Ok(expr),
+            LogqlToken::End => Ok(expr),
             _ => Err(parser.unexpected("the end of the query")),
         }
     });
@@ -50,20 +50,20 @@ pub fn parse(text: &str) -> Result<Expr> {
 }
 
 /// A position in the tokens of a query.
-struct Parser {
+struct LogqlParser {
     tokens: Vec<Spanned>,
     next: usize,
     depth: usize,
     nodes: usize,
 }
 
-impl Parser {
-    fn peek(&self) -> &Token {
+impl LogqlParser {
+    fn peek(&self) -> &LogqlToken {
         &self.tokens[self.next].token
     }
 
     /// Returns the token after the next one.
-    fn peek_second(&self) -> &Token {
+    fn peek_second(&self) -> &LogqlToken {
         let last = self.tokens.len() - 1;
         &self.tokens[(self.next + 1).min(last)].token
     }
@@ -72,31 +72,31 @@ impl Parser {
         self.tokens[self.next].at
     }
 
-    fn advance(&mut self) -> Token {
+    fn advance(&mut self) -> LogqlToken {
         let token = self.peek().clone();
         // The last token is the end, which remains.
         self.next = (self.next + 1).min(self.tokens.len() - 1);
         token
     }
 
-    fn fault<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(Fault::new(self.at(), message))
+    fn fault<T>(&self, message: impl Into<String>) -> Parse<T> {
+        Err(TextFault::new(self.at(), message))
     }
 
-    fn unexpected(&self, wanted: &str) -> Fault {
+    fn unexpected(&self, wanted: &str) -> TextFault {
         let found = match self.peek() {
-            Token::End => "the query ends".to_owned(),
+            LogqlToken::End => "the query ends".to_owned(),
             token => format!("found {}", shown(token)),
         };
-        Fault::new(self.at(), format!("expected {wanted}, {found}"))
+        TextFault::new(self.at(), format!("expected {wanted}, {found}"))
     }
 
     fn is_sign(&self, sign: &str) -> bool {
-        matches!(self.peek(), Token::Sign(found) if *found == sign)
+        matches!(self.peek(), LogqlToken::Sign(found) if *found == sign)
     }
 
     fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Token::Word(found) if found == word)
+        matches!(self.peek(), LogqlToken::Word(found) if found == word)
     }
 
     /// Takes a sign, if it comes next.
@@ -117,16 +117,16 @@ impl Parser {
         is_next
     }
 
-    fn expect(&mut self, sign: &str) -> Parsed<()> {
+    fn expect(&mut self, sign: &str) -> Parse<()> {
         match self.takes(sign) {
             true => Ok(()),
             false => Err(self.unexpected(sign)),
         }
     }
 
-    fn word(&mut self, wanted: &str) -> Parsed<String> {
+    fn word(&mut self, wanted: &str) -> Parse<String> {
         match self.peek().clone() {
-            Token::Word(word) => {
+            LogqlToken::Word(word) => {
                 self.advance();
                 Ok(word)
             }
@@ -134,9 +134,9 @@ impl Parser {
         }
     }
 
-    fn text(&mut self, wanted: &str) -> Parsed<String> {
+    fn text(&mut self, wanted: &str) -> Parse<String> {
         match self.peek().clone() {
-            Token::Text(text) => {
+            LogqlToken::Text(text) => {
                 self.advance();
                 Ok(text)
             }
@@ -145,7 +145,7 @@ impl Parser {
     }
 
     /// Counts a node of the tree, so that its size is bounded.
-    fn count(&mut self) -> Parsed<()> {
+    fn count(&mut self) -> Parse<()> {
         self.nodes += 1;
         match self.nodes > NODES_MAX {
             true => self.fault(format!("the query has more than {NODES_MAX} operators")),
@@ -154,7 +154,7 @@ impl Parser {
     }
 
     /// Runs `parse` one level deeper.
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         self.count()?;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -165,19 +165,21 @@ impl Parser {
         Ok(parsed)
     }
 
-    fn expr(&mut self) -> Parsed<Expr> {
+    fn expr(&mut self) -> Parse<Expr> {
         // A log query may stand in brackets.
         let opening = self.tokens[self.next..].iter();
-        let opening = opening.take_while(|t| t.token == Token::Sign("(")).count();
+        let opening = opening
+            .take_while(|t| t.token == LogqlToken::Sign("("))
+            .count();
         let first = self.tokens.get(self.next + opening).map(|t| &t.token);
-        if first == Some(&Token::Sign("{")) {
+        if first == Some(&LogqlToken::Sign("{")) {
             return self.log_query().map(Expr::Log);
         }
         self.metric().map(Expr::Metric)
     }
 
     /// Parses a log query, maybe in brackets.
-    fn log_query(&mut self) -> Parsed<LogQuery> {
+    fn log_query(&mut self) -> Parse<LogQuery> {
         if self.takes("(") {
             let query = self.deeper(Self::log_query)?;
             self.expect(")")?;
@@ -189,7 +191,7 @@ impl Parser {
     }
 
     /// Parses `{a="b", c=~"d"}`.
-    fn selector(&mut self) -> Parsed<Vec<Matcher>> {
+    fn selector(&mut self) -> Parse<Vec<Matcher>> {
         self.expect("{")?;
         let mut matchers = Vec::new();
         while !self.takes("}") {
@@ -212,10 +214,10 @@ impl Parser {
     /// Takes an operator between a label and a text.
     fn match_op(&mut self) -> Option<MatchOp> {
         let op = match self.peek() {
-            Token::Sign("=") => MatchOp::Equal,
-            Token::Sign("!=") => MatchOp::NotEqual,
-            Token::Sign("=~") => MatchOp::Matches,
-            Token::Sign("!~") => MatchOp::NotMatches,
+            LogqlToken::Sign("=") => MatchOp::Equal,
+            LogqlToken::Sign("!=") => MatchOp::NotEqual,
+            LogqlToken::Sign("=~") => MatchOp::Matches,
+            LogqlToken::Sign("!~") => MatchOp::NotMatches,
             _ => return None,
         };
         self.advance();
@@ -224,7 +226,7 @@ impl Parser {
 }
 
 /// Checks the regular expression of a comparison.
-fn check_pattern(op: MatchOp, pattern: &str, at: usize) -> Parsed<()> {
+fn check_pattern(op: MatchOp, pattern: &str, at: usize) -> Parse<()> {
     match op {
         MatchOp::Matches | MatchOp::NotMatches => check_regex(pattern, at),
         MatchOp::Equal | MatchOp::NotEqual => Ok(()),
@@ -232,22 +234,22 @@ fn check_pattern(op: MatchOp, pattern: &str, at: usize) -> Parsed<()> {
 }
 
 /// Checks a regular expression.
-fn check_regex(pattern: &str, at: usize) -> Parsed<()> {
+fn check_regex(pattern: &str, at: usize) -> Parse<()> {
     match super::pattern::compiled(pattern) {
         Ok(_) => Ok(()),
-        Err(why) => Err(Fault::new(at, format!("the regular expression: {why}"))),
+        Err(why) => Err(TextFault::new(at, format!("the regular expression: {why}"))),
     }
 }
 
 /// Formats a token for an error.
-fn shown(token: &Token) -> String {
+fn shown(token: &LogqlToken) -> String {
     match token {
-        Token::Word(word) => word.clone(),
-        Token::Text(text) => format!("the text {text:?}"),
-        Token::Number(number) => number.to_string(),
-        Token::Duration(_) => "a duration".to_owned(),
-        Token::Bytes(_) => "a size".to_owned(),
-        Token::Sign(sign) => (*sign).to_owned(),
-        Token::End => "the end".to_owned(),
+        LogqlToken::Word(word) => word.clone(),
+        LogqlToken::Text(text) => format!("the text {text:?}"),
+        LogqlToken::Number(number) => number.to_string(),
+        LogqlToken::Duration(_) => "a duration".to_owned(),
+        LogqlToken::Bytes(_) => "a size".to_owned(),
+        LogqlToken::Sign(sign) => (*sign).to_owned(),
+        LogqlToken::End => "the end".to_owned(),
     }
 }

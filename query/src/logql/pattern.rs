@@ -62,7 +62,7 @@ pub(super) fn anchored(pattern: &str) -> String {
 
 /// A piece of a [`LinePattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum PatternPiece {
     Text(String),
     /// A label, or `None` for `<_>`.
     Capture(Option<String>),
@@ -70,7 +70,7 @@ enum Piece {
 
 /// `<ip> - - <_> "<method> <path> <_>"`: texts and what stands between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LinePattern(Vec<Piece>);
+pub(super) struct LinePattern(Vec<PatternPiece>);
 
 impl LinePattern {
     /// Parses a pattern.
@@ -78,7 +78,7 @@ impl LinePattern {
     /// # Errors
     /// When it captures nothing, or two captures touch.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<PatternPiece> = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             let capture = rest.strip_prefix('<').and_then(|after| {
@@ -90,10 +90,12 @@ impl LinePattern {
             });
             match capture {
                 Some((name, next)) => {
-                    if matches!(pieces.last(), Some(Piece::Capture(_))) {
+                    if matches!(pieces.last(), Some(PatternPiece::Capture(_))) {
                         return Err("the pattern has two captures without text between".into());
                     }
-                    pieces.push(Piece::Capture((name != "_").then(|| name.to_owned())));
+                    pieces.push(PatternPiece::Capture(
+                        (name != "_").then(|| name.to_owned()),
+                    ));
                     rest = next;
                 }
                 None => {
@@ -101,14 +103,17 @@ impl LinePattern {
                     let end = rest[first..].find('<').map_or(rest.len(), |at| at + first);
                     let (literal, next) = rest.split_at(end);
                     match pieces.last_mut() {
-                        Some(Piece::Text(before)) => before.push_str(literal),
-                        _ => pieces.push(Piece::Text(literal.to_owned())),
+                        Some(PatternPiece::Text(before)) => before.push_str(literal),
+                        _ => pieces.push(PatternPiece::Text(literal.to_owned())),
                     }
                     rest = next;
                 }
             }
         }
-        match pieces.iter().any(|p| matches!(p, Piece::Capture(Some(_)))) {
+        match pieces
+            .iter()
+            .any(|p| matches!(p, PatternPiece::Capture(Some(_))))
+        {
             true => Ok(Self(pieces)),
             false => Err("the pattern has no capture such as <name>".into()),
         }
@@ -120,7 +125,7 @@ impl LinePattern {
         let mut rest = line;
         let mut pieces = self.0.iter().peekable();
         // The first text may stand anywhere in the line.
-        if let Some(Piece::Text(first)) = pieces.peek() {
+        if let Some(PatternPiece::Text(first)) = pieces.peek() {
             let Some(at) = rest.find(first.as_str()) else {
                 return found;
             };
@@ -128,16 +133,16 @@ impl LinePattern {
             pieces.next();
         }
         while let Some(piece) = pieces.next() {
-            let Piece::Capture(name) = piece else {
+            let PatternPiece::Capture(name) = piece else {
                 continue;
             };
             let (value, next, is_last) = match pieces.next() {
                 None => (rest, "", true),
-                Some(Piece::Text(text)) => match rest.split_once(text.as_str()) {
+                Some(PatternPiece::Text(text)) => match rest.split_once(text.as_str()) {
                     Some((value, next)) => (value, next, false),
                     None => (rest, "", true),
                 },
-                Some(Piece::Capture(_)) => return found,
+                Some(PatternPiece::Capture(_)) => return found,
             };
             if let Some(name) = name {
                 found.push((name.clone(), value.to_owned()));

@@ -5,7 +5,7 @@ use super::ast::{
     Matcher, Named, Stage, Unwrap,
 };
 use super::duration::{bytes, duration_ns};
-use super::entry::{ERROR, ERROR_DETAILS, Entry, Labels};
+use super::entry::{ERROR, ERROR_DETAILS, Labels, LogEntry};
 use super::pattern::{LinePattern, Regex, anchored, compiled};
 use super::stages;
 use super::template::Template;
@@ -68,13 +68,13 @@ enum Step {
     Regexp(Regex),
     Label(Condition),
     LineFormat(Template),
-    LabelFormat(Vec<(String, Format)>),
+    LabelFormat(Vec<(String, CompiledFormat)>),
     Drop(Vec<(String, Option<Test>)>),
     Keep(Vec<(String, Option<Test>)>),
 }
 
 #[derive(Debug, Clone)]
-enum Format {
+enum CompiledFormat {
     Rename(String),
     Template(Template),
 }
@@ -106,7 +106,7 @@ impl Pipeline {
     }
 
     /// Runs the stages; `None` if a filter drops the entry.
-    pub fn run(&self, mut entry: Entry) -> Option<Entry> {
+    pub fn run(&self, mut entry: LogEntry) -> Option<LogEntry> {
         let passes = self.steps.iter().all(|step| step.run(&mut entry));
         passes.then_some(entry)
     }
@@ -114,7 +114,7 @@ impl Pipeline {
     /// Returns the value of the unwrapped label and removes the label; `None` if the entry has
     /// none, or a filter behind `unwrap` drops it. A text that is no number is an error of the
     /// entry, with the value 0.
-    pub(super) fn value(&self, entry: &mut Entry) -> Option<f64> {
+    pub(super) fn value(&self, entry: &mut LogEntry) -> Option<f64> {
         let Some(unwrap) = &self.unwrap else {
             return Some(1.0);
         };
@@ -153,8 +153,8 @@ fn step(stage: &Stage) -> Result<Step, String> {
         Stage::LabelFormat(formats) => {
             let formats = formats.iter().map(|(label, value)| {
                 let value = match value {
-                    FormatValue::Rename(from) => Format::Rename(from.clone()),
-                    FormatValue::Template(text) => Format::Template(Template::parse(text)?),
+                    FormatValue::Rename(from) => CompiledFormat::Rename(from.clone()),
+                    FormatValue::Template(text) => CompiledFormat::Template(Template::parse(text)?),
                 };
                 Ok((label.clone(), value))
             });
@@ -198,7 +198,7 @@ fn condition(filter: &LabelFilter) -> Result<Condition, String> {
 }
 
 impl Condition {
-    fn passes(&self, entry: &mut Entry) -> bool {
+    fn passes(&self, entry: &mut LogEntry) -> bool {
         match self {
             Self::Text(label, test) => test.passes(entry.get(label).unwrap_or_default()),
             Self::And(left, right) => left.passes(entry) && right.passes(entry),
@@ -240,7 +240,7 @@ impl Condition {
 
 impl Step {
     /// Changes the entry; returns whether it passes.
-    fn run(&self, entry: &mut Entry) -> bool {
+    fn run(&self, entry: &mut LogEntry) -> bool {
         match self {
             Self::Contains(texts, wanted) => {
                 return texts.iter().any(|text| entry.line.contains(text.as_str())) == *wanted;
@@ -257,8 +257,8 @@ impl Step {
             Self::LabelFormat(formats) => {
                 for (label, format) in formats {
                     let value = match format {
-                        Format::Rename(from) => entry.remove(from),
-                        Format::Template(template) => Some(template.text(entry)),
+                        CompiledFormat::Rename(from) => entry.remove(from),
+                        CompiledFormat::Template(template) => Some(template.text(entry)),
                     };
                     if let Some(value) = value {
                         entry.set(label, value);

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 
 use super::ast::{
-    BinaryOp, Comparison, Conversion, Expr, FilterValue, FormatValue, Grouping, LabelFilter,
+    BinaryOp, Comparison, Conversion, Expr, FilterValue, FormatValue, LabelFilter, LabelGrouping,
     LineOp, LogQuery, MatchOp, Matcher, Metric, Named, RangeAggregation, Stage, Unwrap,
 };
 
@@ -155,7 +155,7 @@ impl Display for Unwrap {
     }
 }
 
-impl Display for Grouping {
+impl Display for LabelGrouping {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let word = if self.is_without { "without" } else { "by" };
         write!(f, " {word} ({})", self.labels.join(", "))

@@ -6,9 +6,10 @@
 
 mod pieces;
 
+pub use pieces::SeriesPieces;
+
 use std::collections::BTreeSet;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use datafusion::common::Result as PlanResult;
 use datafusion::common::ScalarValue;
@@ -21,13 +22,14 @@ use storage::{SEQ, TIME};
 
 use super::ast::{FormatValue, LabelFilter, LogQuery, RangeAggregation, RangeFunction, Stage};
 use super::compile::{
-    Output, Source, Windows, entry_function, nothing, sources, united, window_function,
+    EntryOutput, Source, Windows, entry_function, nothing, sources, united, window_function,
 };
+use super::evaluate::SeriesLabels;
 use super::labels::{DETECTED_LEVEL, LABELS, STATUS_CLASS, named};
-use super::matrix::{Matrix, Steps};
+use super::matrix::Steps;
 use super::pipeline::Pipeline;
 use super::template::Template;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::question::{Question, Tables};
 
 /// Columns of a plan.
@@ -41,24 +43,17 @@ const AT: &str = "at";
 /// Prefix of a column with one label.
 const LABEL: &str = "label_";
 const SAMPLE: &str = "sample";
+const EVENT_TIME: &str = "event_time";
+const EVENT_SEQ: &str = "event_seq";
 
 impl RangeAggregation {
-    /// Returns the question for the series of the aggregation. `labels` are the labels by which
-    /// series are added up; `None` for one series for each set of labels.
-    pub fn question(&self, steps: Steps, labels: Option<&[String]>) -> Question {
-        let (range, labels) = (self.clone(), labels.map(<[String]>::to_vec));
+    /// Returns the question for the series of the aggregation, with these labels.
+    pub fn question(&self, steps: Steps, labels: &SeriesLabels) -> Question {
+        let (range, labels) = (self.clone(), labels.clone());
         Question::Plan {
             text: self.to_string(),
             build: Box::new(move |tables| range.plan(&tables, steps, labels)),
         }
-    }
-
-    /// Returns the series of an answer.
-    ///
-    /// # Errors
-    /// [`Error::Limit`] if there are too many of them.
-    pub fn series(&self, steps: Steps, batches: &[RecordBatch]) -> Result<Matrix> {
-        pieces::series(self, steps, batches)
     }
 
     fn windows(&self, steps: Steps) -> Windows {
@@ -77,42 +72,51 @@ impl RangeAggregation {
         )
     }
 
-    /// Returns the labels that the plan groups by, if they are known: those of the caller, or of
-    /// `by`.
-    fn grouped_by(&self, labels: Option<Vec<String>>) -> Option<Vec<String>> {
-        let by = self
-            .grouping
-            .as_ref()
-            .filter(|grouping| !grouping.is_without);
-        labels.or_else(|| by.map(|by| by.labels.clone()))
+    /// Returns the labels of the plan's rows: those of the caller, or of `by`.
+    fn labels_of_rows(&self, labels: SeriesLabels) -> SeriesLabels {
+        match (&self.grouping, labels) {
+            (Some(by), SeriesLabels::With(_)) if !by.is_without => {
+                SeriesLabels::Only(by.labels.clone())
+            }
+            (_, labels) => labels,
+        }
     }
 
     fn plan(
         &self,
         tables: &Tables<'_>,
         steps: Steps,
-        labels: Option<Vec<String>>,
+        labels: SeriesLabels,
     ) -> PlanResult<LogicalPlan> {
         let windows = self.windows(steps);
         let (found, rest) = sources(tables, &self.of, windows.times_us())?;
-        let labels = self.grouped_by(labels);
-        let is_plain = rest.stages.is_empty() && self.unwrap.is_none() && !self.is_bytes();
-        let plans: Vec<PlanResult<LogicalPlanBuilder>> = match is_plain {
-            true => {
-                let of_streams = LABELS.map(str::to_owned).to_vec();
-                let labels = labels.unwrap_or(of_streams);
-                let plans = found
-                    .into_iter()
-                    .map(|source| self.counted(source, windows, &labels));
-                plans.collect()
-            }
-            false => {
-                let plans = found.into_iter();
-                let plans =
-                    plans.map(|source| self.sampled(source, windows, &rest, labels.as_deref()));
-                plans.collect()
+        let labels = self.labels_of_rows(labels);
+        let columns = match &labels {
+            SeriesLabels::Only(labels) => labels.clone(),
+            SeriesLabels::With(metadata) => {
+                let labels = LABELS.iter().map(|label| (*label).to_owned());
+                labels.chain(metadata.iter().cloned()).collect()
             }
         };
+        // A label may be named twice.
+        let columns: BTreeSet<String> = columns.into_iter().collect();
+        let is_exact = |source: &Source| columns.iter().all(|label| source.columns.is_exact(label));
+        let counts_events = rest.stages.is_empty() && self.unwrap.is_none() && !self.is_bytes();
+        let plans: Vec<PlanResult<LogicalPlanBuilder>> =
+            match counts_events && found.iter().all(is_exact) {
+                true => {
+                    let plans = found.into_iter();
+                    plans
+                        .map(|source| self.counted(source, windows, &columns))
+                        .collect()
+                }
+                false => {
+                    let plans = found.into_iter();
+                    plans
+                        .map(|source| self.sampled(source, windows, &rest, &labels))
+                        .collect()
+                }
+            };
         match united(plans.into_iter())? {
             Some(plan) => plan.build(),
             None => nothing(),
@@ -124,7 +128,7 @@ impl RangeAggregation {
         &self,
         Source { columns, plan }: Source,
         windows: Windows,
-        labels: &[String],
+        labels: &BTreeSet<String>,
     ) -> PlanResult<LogicalPlanBuilder> {
         let null = || lit(ScalarValue::Utf8(None));
         let of_label = |label: &String| {
@@ -158,12 +162,12 @@ impl RangeAggregation {
         Source { columns, plan }: Source,
         windows: Windows,
         rest: &LogQuery,
-        labels: Option<&[String]>,
+        labels: &SeriesLabels,
     ) -> PlanResult<LogicalPlanBuilder> {
         let reads = Reads::of(self, rest, labels);
         let pipeline = Pipeline::new(rest, self.unwrap.as_ref()).map_err(Error::invalid)?;
-        let output = Output::Sample {
-            labels: labels.map(<[String]>::to_vec),
+        let output = EntryOutput::Sample {
+            labels: labels.clone(),
             is_bytes: self.is_bytes(),
         };
         let compiled = (pipeline, self.to_string());
@@ -177,15 +181,20 @@ impl RangeAggregation {
         let mut shown = self.window_groups(windows);
         let groups = shown.iter().map(|e| named(&e.schema_name().to_string()));
         let mut groups: Vec<Expr> = groups.collect();
-        shown.extend([
-            sample.alias(SAMPLE),
-            named(TIME).alias(TIME),
-            named(SEQ).alias(SEQ),
-        ]);
+        shown.push(sample.alias(SAMPLE));
+        let has_order = matches!(self.function, RangeFunction::First | RangeFunction::Last);
+        if has_order {
+            // With the name of a column of the table, a name would be ambiguous.
+            shown.extend([named(TIME).alias(EVENT_TIME), named(SEQ).alias(EVENT_SEQ)]);
+        }
         let plan = plan.project(shown)?.filter(named(SAMPLE).is_not_null())?;
         groups.push(get_field(named(SAMPLE), LABELS_JSON).alias(LABELS_JSON));
         let value = || get_field(named(SAMPLE), VALUE);
-        let in_order = || [TIME, SEQ].map(|key| named(key).sort(true, false)).to_vec();
+        let in_order = || {
+            [EVENT_TIME, EVENT_SEQ]
+                .map(|key| named(key).sort(true, false))
+                .to_vec()
+        };
         let mut values = vec![count_all().alias(ROWS)];
         values.extend(
             match self.function {
@@ -200,8 +209,8 @@ impl RangeAggregation {
             .map(|value| value.alias(VALUE)),
         );
         match self.function {
-            RangeFunction::First => values.push(min(named(TIME)).alias(AT)),
-            RangeFunction::Last => values.push(max(named(TIME)).alias(AT)),
+            RangeFunction::First => values.push(min(named(EVENT_TIME)).alias(AT)),
+            RangeFunction::Last => values.push(max(named(EVENT_TIME)).alias(AT)),
             _ => {}
         }
         plan.aggregate(groups, values)
@@ -216,11 +225,12 @@ struct Reads {
 }
 
 impl Reads {
-    fn of(range: &RangeAggregation, rest: &LogQuery, labels: Option<&[String]>) -> Self {
+    fn of(range: &RangeAggregation, rest: &LogQuery, labels: &SeriesLabels) -> Self {
         let mut line = range.is_bytes();
         let mut is_all = false;
-        let mut names: BTreeSet<String> = labels.unwrap_or_default().iter().cloned().collect();
-        if labels.is_none() {
+        let (SeriesLabels::Only(of_series) | SeriesLabels::With(of_series)) = labels;
+        let mut names: BTreeSet<String> = of_series.iter().cloned().collect();
+        if matches!(labels, SeriesLabels::With(_)) {
             names.extend(LABELS.map(str::to_owned));
         }
         let mut template = |text: &str, names: &mut BTreeSet<String>| {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::entry::Entry;
+use super::entry::LogEntry;
+use super::labels::sanitized;
 use super::pattern::{LinePattern, Regex};
 
 /// Suffix of a label whose name is taken.
@@ -12,7 +13,7 @@ const DEPTH_MAX: usize = 64;
 
 /// Sets a label to a value that was found in the line. A name that the stream or its metadata has
 /// gets a suffix, unless the values are the same.
-fn extract(entry: &mut Entry, name: &str, value: String) {
+fn extract(entry: &mut LogEntry, name: &str, value: String) {
     let taken = entry.stream.get(name).or_else(|| entry.metadata.get(name));
     match taken {
         Some(same) if *same == value => {}
@@ -21,22 +22,9 @@ fn extract(entry: &mut Entry, name: &str, value: String) {
     }
 }
 
-/// Returns a name with `_` for every character that a label cannot have.
-fn sanitized(name: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut clean: String = name
-        .chars()
-        .map(|c| if is_part(c) { c } else { '_' })
-        .collect();
-    if clean.starts_with(|c: char| c.is_ascii_digit()) {
-        clean.insert(0, '_');
-    }
-    clean
-}
-
 /// Makes labels of all fields of a JSON object, those of objects inside with the names joined by
 /// `_`; or of the fields that are named, each by a path such as `a.b[0]`.
-pub(super) fn json(entry: &mut Entry, named: &[(String, String)]) {
+pub(super) fn json(entry: &mut LogEntry, named: &[(String, String)]) {
     let value: Value = match serde_json::from_str(&entry.line) {
         Ok(value @ Value::Object(_)) => value,
         Ok(_) => return entry.fail("JSONParserErr", "the line is no JSON object"),
@@ -51,7 +39,7 @@ pub(super) fn json(entry: &mut Entry, named: &[(String, String)]) {
     }
 }
 
-fn fields(entry: &mut Entry, prefix: &str, value: &Value, depth: usize) {
+fn fields(entry: &mut LogEntry, prefix: &str, value: &Value, depth: usize) {
     let Value::Object(object) = value else { return };
     for (name, value) in object {
         let name = match prefix {
@@ -100,7 +88,7 @@ fn at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 /// Makes labels of `key=value` pairs: of all of them, or of those that are named.
-pub(super) fn logfmt(entry: &mut Entry, named: &[(String, String)]) {
+pub(super) fn logfmt(entry: &mut LogEntry, named: &[(String, String)]) {
     let line = entry.line.clone();
     for (key, value) in pairs(&line) {
         if value.is_empty() {
@@ -168,14 +156,14 @@ fn unquoted(text: &str) -> (String, &str) {
 }
 
 /// Makes labels of the captures of a pattern.
-pub(super) fn pattern(entry: &mut Entry, pattern: &LinePattern) {
+pub(super) fn pattern(entry: &mut LogEntry, pattern: &LinePattern) {
     for (label, value) in pattern.captures(&entry.line) {
         extract(entry, &label, value);
     }
 }
 
 /// Makes labels of the named groups of a regular expression.
-pub(super) fn regexp(entry: &mut Entry, regex: &Regex) {
+pub(super) fn regexp(entry: &mut LogEntry, regex: &Regex) {
     for (label, value) in regex.captures(&entry.line).unwrap_or_default() {
         extract(entry, &label, value);
     }

@@ -1,9 +1,9 @@
 //! Templates of `line_format` and `label_format`: `{{.label}}` and `{{__line__}}` in text.
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Label(String),
     Line,
@@ -11,7 +11,7 @@ enum Piece {
 
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template(Vec<Piece>);
+pub(super) struct Template(Vec<TemplatePiece>);
 
 impl Template {
     /// Parses a template.
@@ -33,7 +33,7 @@ impl Template {
             if let Some(trimmed) = action.strip_suffix(" -") {
                 (action, next) = (trimmed, next.trim_start());
             }
-            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(TemplatePiece::Text(before.to_owned()));
             let action = action.trim();
             let label = action.strip_prefix('.').filter(|label| {
                 !label.is_empty()
@@ -42,8 +42,8 @@ impl Template {
                         .all(|b| b.is_ascii_alphanumeric() || b == b'_')
             });
             pieces.push(match (label, action) {
-                (Some(label), _) => Piece::Label(label.to_owned()),
-                (None, "__line__") => Piece::Line,
+                (Some(label), _) => TemplatePiece::Label(label.to_owned()),
+                (None, "__line__") => TemplatePiece::Line,
                 (None, _) => {
                     return Err(format!(
                         "the template action {{{{{action}}}}} is not supported; write {{{{.label}}}}"
@@ -52,16 +52,16 @@ impl Template {
             });
             rest = next;
         }
-        pieces.push(Piece::Text(rest.to_owned()));
+        pieces.push(TemplatePiece::Text(rest.to_owned()));
         Ok(Self(pieces))
     }
 
     /// Returns the text for an entry. A missing label is empty.
-    pub(super) fn text(&self, entry: &Entry) -> String {
+    pub(super) fn text(&self, entry: &LogEntry) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
-            Piece::Text(text) => text.as_str(),
-            Piece::Label(label) => entry.get(label).unwrap_or_default(),
-            Piece::Line => entry.line.as_str(),
+            TemplatePiece::Text(text) => text.as_str(),
+            TemplatePiece::Label(label) => entry.get(label).unwrap_or_default(),
+            TemplatePiece::Line => entry.line.as_str(),
         });
         pieces.collect()
     }
@@ -69,9 +69,9 @@ impl Template {
     /// Returns the labels that the template reads, and whether it reads the line.
     pub(super) fn reads(&self) -> (Vec<&str>, bool) {
         let labels = self.0.iter().filter_map(|piece| match piece {
-            Piece::Label(label) => Some(label.as_str()),
+            TemplatePiece::Label(label) => Some(label.as_str()),
             _ => None,
         });
-        (labels.collect(), self.0.contains(&Piece::Line))
+        (labels.collect(), self.0.contains(&TemplatePiece::Line))
     }
 }

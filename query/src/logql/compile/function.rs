@@ -11,27 +11,27 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use storage::{REST, TIME};
+use storage::{ID, REST, SEQ, TIME};
 
 use super::text_at;
 use crate::answer::output::json_texts;
 use crate::error::Error;
 use crate::functions::arrays::over_arrays;
-use crate::logql::entry::{ERROR, ERROR_DETAILS, Entry, Labels};
+use crate::logql::entry::{ERROR, ERROR_DETAILS, Labels, LogEntry};
+use crate::logql::evaluate::SeriesLabels;
 use crate::logql::labels::{
-    Columns, DETECTED_LEVEL, Kind, STATUS_CLASS, STREAM, class_of, detected, named,
+    ColumnKind, Columns, DETECTED_LEVEL, STATUS_CLASS, STREAM, class_of, detected, named,
 };
 use crate::logql::pipeline::Pipeline;
 
 /// The result of the function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Output {
+pub(crate) enum EntryOutput {
     /// The entry as JSON; null if the stages drop it.
     Entry,
     /// A struct of `labels`, as JSON, and `value`; null if the stages drop the entry.
     Sample {
-        /// The labels that remain; `None` for those of the stream and of the stages.
-        labels: Option<Vec<String>>,
+        labels: SeriesLabels,
         /// The value is the length of the line, in bytes.
         is_bytes: bool,
     },
@@ -44,12 +44,20 @@ pub(crate) fn entry_function(
     wanted: Option<&[String]>,
     needs_line: bool,
     (pipeline, text): (Pipeline, String),
-    output: Output,
+    output: EntryOutput,
 ) -> Expr {
+    let renders = needs_line && columns.line().is_none();
+    let is_named = |name: &str| {
+        wanted.is_none_or(|wanted| {
+            wanted
+                .iter()
+                .any(|one| columns.column_of(one) == Some(name))
+        })
+    };
     let is_wanted = |name: &str| match columns.kind_of(name) {
-        Kind::Hidden => needs_line && (columns.line() == Some(name) || columns.line().is_none()),
-        _ if needs_line && columns.line().is_none() => true,
-        _ => wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name)),
+        _ if renders => ![ID, SEQ].contains(&name),
+        ColumnKind::Hidden => needs_line && columns.line() == Some(name),
+        _ => is_named(name),
     };
     // The time comes first, so that the function has an argument in any case.
     let read = columns
@@ -65,25 +73,27 @@ pub(crate) fn entry_function(
         text,
         pipeline,
         output,
-        signature: Signature::variadic_any(Volatility::Immutable),
+        // A filter on an immutable function moves below the projection that computes it, so that
+        // it is computed twice.
+        signature: Signature::variadic_any(Volatility::Volatile),
     });
     function.call(args)
 }
 
 #[derive(Debug)]
-struct EntryFunction {
+pub(crate) struct EntryFunction {
     /// The arguments.
     read: Vec<(String, DataType)>,
     columns: Columns,
     needs_line: bool,
     text: String,
     pipeline: Pipeline,
-    output: Output,
+    output: EntryOutput,
     signature: Signature,
 }
 
 impl EntryFunction {
-    fn key(&self) -> (&[(String, DataType)], &Columns, bool, &str, &Output) {
+    fn key(&self) -> (&[(String, DataType)], &Columns, bool, &str, &EntryOutput) {
         (
             &self.read,
             &self.columns,
@@ -124,8 +134,8 @@ impl ScalarUDFImpl for EntryFunction {
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.output {
-            Output::Entry => DataType::Utf8,
-            Output::Sample { .. } => DataType::Struct(Self::fields()),
+            EntryOutput::Entry => DataType::Utf8,
+            EntryOutput::Sample { .. } => DataType::Struct(Self::fields()),
         })
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -134,16 +144,14 @@ impl ScalarUDFImpl for EntryFunction {
             let rows = arrays[0].len();
             let entries = (0..rows).map(|row| self.pipeline.run(events.entry(row)));
             match &self.output {
-                Output::Entry => {
+                EntryOutput::Entry => {
                     let texts = entries
                         .map(|entry| entry.map(|entry| serde_json::json!(entry).to_string()));
                     Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
                 }
-                Output::Sample { labels, is_bytes } => {
+                EntryOutput::Sample { labels, is_bytes } => {
                     let samples = entries.map(|entry| {
-                        entry.map_or(Ok(None), |entry| {
-                            self.sample(entry, labels.as_deref(), *is_bytes)
-                        })
+                        entry.map_or(Ok(None), |entry| self.sample(entry, labels, *is_bytes))
                     });
                     samples_array(samples)
                 }
@@ -153,11 +161,36 @@ impl ScalarUDFImpl for EntryFunction {
 }
 
 impl EntryFunction {
+    /// Creates the function over all columns of rows, in their order.
+    pub(crate) fn over_rows(columns: Columns, pipeline: Pipeline) -> Self {
+        Self {
+            read: columns.columns.clone(),
+            columns,
+            needs_line: true,
+            text: String::new(),
+            pipeline,
+            output: EntryOutput::Entry,
+            signature: Signature::variadic_any(Volatility::Volatile),
+        }
+    }
+
+    /// Returns the entry of each row that the selector and the stages let pass.
+    pub(crate) fn entries(&self, arrays: &[ArrayRef]) -> Result<Vec<Option<LogEntry>>> {
+        let events = Events::new(self, arrays)?;
+        let rows = arrays.first().map_or(0, |array| array.len());
+        let passing = (0..rows).map(|row| {
+            let entry = events.entry(row);
+            let is_selected = self.pipeline.selects(&entry.stream);
+            is_selected.then(|| self.pipeline.run(entry)).flatten()
+        });
+        Ok(passing.collect())
+    }
+
     /// Returns the labels and the value of an entry; `None` if it has no value.
     fn sample(
         &self,
-        mut entry: Entry,
-        labels: Option<&[String]>,
+        mut entry: LogEntry,
+        labels: &SeriesLabels,
         is_bytes: bool,
     ) -> Result<Option<(String, f64)>> {
         let Some(value) = self.pipeline.value(&mut entry) else {
@@ -175,19 +208,18 @@ impl EntryFunction {
         } else {
             value
         };
-        let labels: Labels = match labels {
-            Some(labels) => {
-                let each = labels
-                    .iter()
-                    .filter_map(|label| Some((label.clone(), entry.get(label)?.to_owned())));
-                each.collect()
-            }
-            None => {
-                let Entry {
-                    mut stream, parsed, ..
-                } = entry;
-                stream.extend(parsed);
-                stream
+        let named = |names: &[String]| -> Labels {
+            let each = names.iter();
+            let each = each.filter_map(|name| Some((name.clone(), entry.get(name)?.to_owned())));
+            each.collect()
+        };
+        let labels = match labels {
+            SeriesLabels::Only(names) => named(names),
+            SeriesLabels::With(metadata) => {
+                let mut labels = named(metadata);
+                labels.extend(entry.stream);
+                labels.extend(entry.parsed);
+                labels
             }
         };
         Ok(Some((serde_json::json!(labels).to_string(), value)))
@@ -209,9 +241,9 @@ fn samples_array(samples: impl Iterator<Item = Result<Option<(String, f64)>>>) -
 }
 
 /// A column that becomes a label.
-struct LabelColumn<'a> {
-    name: &'a str,
-    kind: Kind,
+struct LabelColumn {
+    name: String,
+    kind: ColumnKind,
     texts: StringArray,
 }
 
@@ -219,7 +251,7 @@ struct LabelColumn<'a> {
 struct Events<'a> {
     stream: &'a str,
     has_status: bool,
-    labels: Vec<LabelColumn<'a>>,
+    labels: Vec<LabelColumn>,
     /// The column of the line, if there is one and it is needed.
     line: Option<StringArray>,
     /// The columns of the rendered line as JSON, if it is needed.
@@ -243,7 +275,10 @@ impl<'a> Events<'a> {
                 let field = Field::new(name, data_type.clone(), true);
                 Ok(json_texts(&field, array)?)
             };
-            if kind != Kind::Hidden {
+            if let Some(name) = columns
+                .label_of(name)
+                .filter(|_| kind != ColumnKind::Hidden)
+            {
                 let texts = match data_type.is_string() {
                     true => text_array(array)?,
                     false => {
@@ -259,15 +294,15 @@ impl<'a> Events<'a> {
             if function.needs_line && columns.line() == Some(name.as_str()) {
                 events.line = Some(text_array(array)?);
             }
-            if renders && !["_id", TIME].contains(&name.as_str()) {
+            if renders && ![ID, SEQ, TIME].contains(&name.as_str()) {
                 events.rendered.push((name, json()?));
             }
         }
         Ok(events)
     }
 
-    fn entry(&self, row: usize) -> Entry {
-        let mut entry = Entry::default();
+    fn entry(&self, row: usize) -> LogEntry {
+        let mut entry = LogEntry::default();
         entry
             .stream
             .insert(STREAM.to_owned(), self.stream.to_owned());
@@ -276,10 +311,10 @@ impl<'a> Events<'a> {
                 continue;
             };
             let kind = match column.kind {
-                Kind::Label => &mut entry.stream,
+                ColumnKind::Label => &mut entry.stream,
                 _ => &mut entry.metadata,
             };
-            kind.insert(column.name.to_owned(), text.to_owned());
+            kind.insert(column.name.clone(), text.to_owned());
         }
         derive(&mut entry, self.has_status);
         if let Some(lines) = &self.line {
@@ -300,7 +335,7 @@ fn text_array(array: &ArrayRef) -> Result<StringArray> {
 }
 
 /// Adds the labels that follow from others.
-pub(crate) fn derive(entry: &mut Entry, has_status: bool) {
+pub(crate) fn derive(entry: &mut LogEntry, has_status: bool) {
     let status = entry.metadata.get("status").filter(|_| has_status);
     if let Some(class) = status.and_then(|status| class_of(status)) {
         entry.stream.insert(STATUS_CLASS.to_owned(), class);

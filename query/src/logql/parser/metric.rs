@@ -1,10 +1,10 @@
 //! Metric queries: range aggregations, vector aggregations and operators between them.
 
-use super::{Parsed, Parser};
+use super::{LogqlParser, Parse};
 use crate::logql::ast::{
-    BinaryOp, Grouping, Metric, RangeAggregation, RangeFunction, VectorAggregation,
+    BinaryOp, LabelGrouping, Metric, RangeAggregation, RangeFunction, VectorAggregation,
 };
-use crate::logql::lexer::{Fault, Token};
+use crate::logql::lexer::{LogqlToken, TextFault};
 
 /// Functions and operators of Loki that are not supported.
 const UNSUPPORTED: [&str; 12] = [
@@ -22,23 +22,23 @@ const UNSUPPORTED: [&str; 12] = [
     "variants",
 ];
 
-impl Parser {
-    pub(super) fn metric(&mut self) -> Parsed<Metric> {
+impl LogqlParser {
+    pub(super) fn metric(&mut self) -> Parse<Metric> {
         self.binary(0)
     }
 
     /// Parses operands joined by operators of at least a precedence.
-    fn binary(&mut self, least: u8) -> Parsed<Metric> {
+    fn binary(&mut self, least: u8) -> Parse<Metric> {
         let mut left = self.deeper(Self::operand)?;
         loop {
-            if let Token::Word(word) = self.peek()
+            if let LogqlToken::Word(word) = self.peek()
                 && matches!(word.as_str(), "and" | "or" | "unless")
             {
                 return self.fault(format!(
                     "the operator {word} between metric queries is not supported"
                 ));
             }
-            let Token::Sign(sign) = *self.peek() else {
+            let LogqlToken::Sign(sign) = *self.peek() else {
                 return Ok(left);
             };
             let Some(op) = BinaryOp::named(sign).filter(|op| op.precedence() > least) else {
@@ -47,7 +47,7 @@ impl Parser {
             self.count()?;
             self.advance();
             let is_bool = op.compares() && self.takes_word("bool");
-            if let Token::Word(word) = self.peek()
+            if let LogqlToken::Word(word) = self.peek()
                 && matches!(
                     word.as_str(),
                     "on" | "ignoring" | "group_left" | "group_right" | "bool"
@@ -67,36 +67,36 @@ impl Parser {
         }
     }
 
-    fn operand(&mut self) -> Parsed<Metric> {
+    fn operand(&mut self) -> Parse<Metric> {
         let at = self.at();
         match self.peek().clone() {
-            Token::Number(number) => {
+            LogqlToken::Number(number) => {
                 self.advance();
                 Ok(Metric::Number(number))
             }
-            Token::Sign(sign @ ("-" | "+")) => {
+            LogqlToken::Sign(sign @ ("-" | "+")) => {
                 self.advance();
                 let number = self.number("a number")?;
                 Ok(Metric::Number(if sign == "-" { -number } else { number }))
             }
-            Token::Sign("(") => {
+            LogqlToken::Sign("(") => {
                 self.advance();
                 let inside = self.metric()?;
                 self.expect(")")?;
                 Ok(inside)
             }
-            Token::Word(name) => {
+            LogqlToken::Word(name) => {
                 self.advance();
                 self.call(&name, at)
             }
-            Token::Sign("{") => self.fault(
+            LogqlToken::Sign("{") => self.fault(
                 "a log query is no number: put it into a function, as in count_over_time({…}[5m])",
             ),
             _ => Err(self.unexpected("a function, a number or a log query in braces")),
         }
     }
 
-    fn call(&mut self, name: &str, at: usize) -> Parsed<Metric> {
+    fn call(&mut self, name: &str, at: usize) -> Parse<Metric> {
         if name == "vector" {
             self.expect("(")?;
             let is_negative = self.takes("-");
@@ -110,7 +110,7 @@ impl Parser {
         if let Some(function) = VectorAggregation::named(name) {
             return self.vector_aggregation(function);
         }
-        Err(Fault::new(
+        Err(TextFault::new(
             at,
             match UNSUPPORTED.contains(&name) {
                 true => format!("the function {name} is not supported"),
@@ -119,9 +119,9 @@ impl Parser {
         ))
     }
 
-    fn number(&mut self, wanted: &str) -> Parsed<f64> {
+    fn number(&mut self, wanted: &str) -> Parse<f64> {
         match *self.peek() {
-            Token::Number(number) => {
+            LogqlToken::Number(number) => {
                 self.advance();
                 Ok(number)
             }
@@ -129,7 +129,7 @@ impl Parser {
         }
     }
 
-    fn vector_aggregation(&mut self, function: VectorAggregation) -> Parsed<Metric> {
+    fn vector_aggregation(&mut self, function: VectorAggregation) -> Parse<Metric> {
         let mut grouping = self.grouping()?;
         self.expect("(")?;
         let takes_count = matches!(
@@ -143,7 +143,7 @@ impl Parser {
                 let count = self.number("the number of series")?;
                 if count.fract() != 0.0 || !(1.0..=1e6).contains(&count) {
                     let message = format!("{} takes a whole number from 1", function.text());
-                    return Err(Fault::new(at, message));
+                    return Err(TextFault::new(at, message));
                 }
                 self.expect(",")?;
                 Some(count as u64)
@@ -162,7 +162,7 @@ impl Parser {
         })
     }
 
-    fn grouping(&mut self) -> Parsed<Option<Grouping>> {
+    fn grouping(&mut self) -> Parse<Option<LabelGrouping>> {
         let is_without = match () {
             () if self.takes_word("by") => false,
             () if self.takes_word("without") => true,
@@ -177,10 +177,10 @@ impl Parser {
                 self.expect(",")?;
             }
         }
-        Ok(Some(Grouping { is_without, labels }))
+        Ok(Some(LabelGrouping { is_without, labels }))
     }
 
-    fn range_aggregation(&mut self, function: RangeFunction, at: usize) -> Parsed<Metric> {
+    fn range_aggregation(&mut self, function: RangeFunction, at: usize) -> Parse<Metric> {
         self.expect("(")?;
         let mut quantile = None;
         if function == RangeFunction::Quantile {
@@ -207,10 +207,10 @@ impl Parser {
         match (function.needs_values(), &unwrap) {
             (Some(true), None) => {
                 let message = format!("{name} needs | unwrap with a label before its range");
-                return Err(Fault::new(at, message));
+                return Err(TextFault::new(at, message));
             }
             (Some(false), Some(_)) => {
-                return Err(Fault::new(
+                return Err(TextFault::new(
                     at,
                     format!("{name} counts lines and takes no | unwrap"),
                 ));
@@ -221,7 +221,7 @@ impl Parser {
         let grouping = self.grouping()?;
         if grouping.is_some() && function.needs_values() != Some(true) {
             let message = format!("{name} takes no grouping; write sum by (…) ({name}(…))");
-            return Err(Fault::new(at, message));
+            return Err(TextFault::new(at, message));
         }
         Ok(Metric::Range(Box::new(RangeAggregation {
             function,
@@ -235,14 +235,14 @@ impl Parser {
     }
 
     /// Parses `[5m]` and `[5m] offset 1h`, if it follows.
-    fn range(&mut self) -> Parsed<Option<(i64, i64)>> {
+    fn range(&mut self) -> Parse<Option<(i64, i64)>> {
         if !self.takes("[") {
             return Ok(None);
         }
         let at = self.at();
         let range_ns = self.duration()?;
         if range_ns <= 0 {
-            return Err(Fault::new(at, "a range is longer than 0"));
+            return Err(TextFault::new(at, "a range is longer than 0"));
         }
         if self.is_sign(":") {
             return self.fault("subqueries are not supported");
@@ -262,9 +262,9 @@ impl Parser {
         Ok(Some((range_ns, offset_ns)))
     }
 
-    fn duration(&mut self) -> Parsed<i64> {
+    fn duration(&mut self) -> Parse<i64> {
         match *self.peek() {
-            Token::Duration(ns) => {
+            LogqlToken::Duration(ns) => {
                 self.advance();
                 Ok(ns)
             }

@@ -1,11 +1,11 @@
 //! The stages of a pipeline.
 
-use super::{Parsed, Parser, check_pattern, check_regex};
+use super::{LogqlParser, Parse, check_pattern, check_regex};
 use crate::logql::ast::{
     Comparison, Conversion, FilterValue, FormatValue, LabelFilter, LineOp, MatchOp, Matcher, Named,
     Stage, Unwrap,
 };
-use crate::logql::lexer::{Fault, Token};
+use crate::logql::lexer::{LogqlToken, TextFault};
 use crate::logql::pattern::LinePattern;
 use crate::logql::template::Template;
 
@@ -15,8 +15,8 @@ const UNSUPPORTED: [&str; 3] = ["decolorize", "distinct", "unpack"];
 const STAGES: &str =
     "json, logfmt, pattern, regexp, line_format, label_format, drop, keep, unwrap or a label";
 
-impl Parser {
-    pub(super) fn stages(&mut self) -> Parsed<Vec<Stage>> {
+impl LogqlParser {
+    pub(super) fn stages(&mut self) -> Parse<Vec<Stage>> {
         let mut stages = Vec::new();
         while let Some(stage) = self.stage()? {
             self.count()?;
@@ -26,14 +26,14 @@ impl Parser {
     }
 
     /// Parses a stage; `None` where none follows, or `| unwrap`.
-    fn stage(&mut self) -> Parsed<Option<Stage>> {
+    fn stage(&mut self) -> Parse<Option<Stage>> {
         let op = match self.peek() {
-            Token::Sign("|=") => LineOp::Contains,
-            Token::Sign("!=") => LineOp::Lacks,
-            Token::Sign("|~") => LineOp::Matches,
-            Token::Sign("!~") => LineOp::NotMatches,
-            Token::Sign("|") => return self.named_stage(),
-            Token::Sign(sign @ ("|>" | "!>")) => {
+            LogqlToken::Sign("|=") => LineOp::Contains,
+            LogqlToken::Sign("!=") => LineOp::Lacks,
+            LogqlToken::Sign("|~") => LineOp::Matches,
+            LogqlToken::Sign("!~") => LineOp::NotMatches,
+            LogqlToken::Sign("|") => return self.named_stage(),
+            LogqlToken::Sign(sign @ ("|>" | "!>")) => {
                 return self.fault(format!(
                     "the line filter {sign} is not supported; use |~ with a regular expression"
                 ));
@@ -41,14 +41,17 @@ impl Parser {
             _ => return Ok(None),
         };
         // `{…}[5m] != 1`: an operator between metric queries.
-        if !matches!(self.peek_second(), Token::Text(_) | Token::Word(_)) {
+        if !matches!(
+            self.peek_second(),
+            LogqlToken::Text(_) | LogqlToken::Word(_)
+        ) {
             return Ok(None);
         }
         self.advance();
         let mut texts = Vec::new();
         loop {
             self.count()?;
-            if let Token::Word(function) = self.peek() {
+            if let LogqlToken::Word(function) = self.peek() {
                 return self.fault(format!("{function}() in a line filter is not supported"));
             }
             let at = self.at();
@@ -63,9 +66,9 @@ impl Parser {
         }
     }
 
-    fn named_stage(&mut self) -> Parsed<Option<Stage>> {
-        let Token::Word(name) = self.peek_second().clone() else {
-            if self.peek_second() == &Token::Sign("(") {
+    fn named_stage(&mut self) -> Parse<Option<Stage>> {
+        let LogqlToken::Word(name) = self.peek_second().clone() else {
+            if self.peek_second() == &LogqlToken::Sign("(") {
                 self.advance();
                 return self.label_filter().map(|filter| Some(Stage::Label(filter)));
             }
@@ -79,7 +82,7 @@ impl Parser {
         let at = self.at();
         let is_compared = matches!(
             self.peek_second(),
-            Token::Sign("=" | "!=" | "=~" | "!~" | "==" | ">" | ">=" | "<" | "<=")
+            LogqlToken::Sign("=" | "!=" | "=~" | "!~" | "==" | ">" | ">=" | "<" | "<=")
         );
         if is_compared && !matches!(name.as_str(), "json" | "logfmt") {
             return self.label_filter().map(|filter| Some(Stage::Label(filter)));
@@ -103,7 +106,7 @@ impl Parser {
             "drop" => Stage::Drop(self.conditions()?),
             "keep" => Stage::Keep(self.conditions()?),
             _ => {
-                return Err(Fault::new(
+                return Err(TextFault::new(
                     at,
                     format!("unknown stage {name}; after | comes {STAGES} with a comparison"),
                 ));
@@ -111,34 +114,37 @@ impl Parser {
         }))
     }
 
-    fn checked_text(&mut self, check: impl Fn(&str) -> Result<(), String>) -> Parsed<String> {
+    fn checked_text(&mut self, check: impl Fn(&str) -> Result<(), String>) -> Parse<String> {
         let at = self.at();
         let text = self.text("a text in quotes")?;
         match check(&text) {
             Ok(()) => Ok(text),
-            Err(why) => Err(Fault::new(at, why)),
+            Err(why) => Err(TextFault::new(at, why)),
         }
     }
 
-    fn named_captures(&mut self) -> Parsed<String> {
+    fn named_captures(&mut self) -> Parse<String> {
         let at = self.at();
         let text = self.text("a regular expression in quotes")?;
         check_regex(&text, at)?;
         match text.contains("(?P<") || text.contains("(?<") {
             true => Ok(text),
-            false => Err(Fault::new(at, "regexp needs a named group: (?P<name>…)")),
+            false => Err(TextFault::new(
+                at,
+                "regexp needs a named group: (?P<name>…)",
+            )),
         }
     }
 
     /// Parses the list of a parser: `a="x.y", b`. A flag of Loki's is refused.
-    fn extractions(&mut self, stage: &str) -> Parsed<Vec<Named>> {
+    fn extractions(&mut self, stage: &str) -> Parse<Vec<Named>> {
         if self.is_sign("-") {
             return self.fault(format!(
                 "the flags of {stage} (--strict, --keep-empty) are not supported"
             ));
         }
         let mut named = Vec::new();
-        if !matches!(self.peek(), Token::Word(_)) {
+        if !matches!(self.peek(), LogqlToken::Word(_)) {
             return Ok(named);
         }
         loop {
@@ -156,7 +162,7 @@ impl Parser {
     }
 
     /// Parses the list of `drop` and `keep`.
-    fn conditions(&mut self) -> Parsed<Vec<Named>> {
+    fn conditions(&mut self) -> Parse<Vec<Named>> {
         let mut named = Vec::new();
         loop {
             self.count()?;
@@ -177,14 +183,14 @@ impl Parser {
         }
     }
 
-    fn formats(&mut self) -> Parsed<Vec<(String, FormatValue)>> {
+    fn formats(&mut self) -> Parse<Vec<(String, FormatValue)>> {
         let mut formats = Vec::new();
         loop {
             self.count()?;
             let label = self.word("a label")?;
             self.expect("=")?;
             let value = match self.peek() {
-                Token::Word(_) => FormatValue::Rename(self.word("a label")?),
+                LogqlToken::Word(_) => FormatValue::Rename(self.word("a label")?),
                 _ => {
                     let text = self.checked_text(|text| Template::parse(text).map(|_| ()))?;
                     FormatValue::Template(text)
@@ -197,8 +203,9 @@ impl Parser {
         }
     }
 
-    /// Parses conditions on labels: `or` binds less tightly than `and`; a comma is an `and`.
-    pub(super) fn label_filter(&mut self) -> Parsed<LabelFilter> {
+    /// Parses conditions on labels: `or` binds less tightly than `and`; a comma or nothing between
+    /// two conditions is an `and`.
+    pub(super) fn label_filter(&mut self) -> Parse<LabelFilter> {
         let mut filter = self.all_of()?;
         while self.takes_word("or") {
             self.count()?;
@@ -207,26 +214,34 @@ impl Parser {
         Ok(filter)
     }
 
-    fn all_of(&mut self) -> Parsed<LabelFilter> {
+    fn all_of(&mut self) -> Parse<LabelFilter> {
         let mut filter = self.one_filter()?;
-        while self.takes_word("and") || self.takes(",") {
+        while self.takes_word("and") || self.takes(",") || self.is_filter() {
             self.count()?;
             filter = LabelFilter::And(Box::new(filter), Box::new(self.one_filter()?));
         }
         Ok(filter)
     }
 
-    fn one_filter(&mut self) -> Parsed<LabelFilter> {
+    /// Returns whether a condition comes next.
+    fn is_filter(&self) -> bool {
+        match self.peek() {
+            LogqlToken::Word(word) => word != "or",
+            token => *token == LogqlToken::Sign("("),
+        }
+    }
+
+    fn one_filter(&mut self) -> Parse<LabelFilter> {
         if self.takes("(") {
             let filter = self.deeper(Self::label_filter)?;
             self.expect(")")?;
             return Ok(filter);
         }
         let label = self.word("a label")?;
-        let Token::Sign(sign) = *self.peek() else {
+        let LogqlToken::Sign(sign) = *self.peek() else {
             return Err(self.unexpected("a comparison"));
         };
-        if matches!(self.peek_second(), Token::Text(_)) {
+        if matches!(self.peek_second(), LogqlToken::Text(_)) {
             let Some(op) = self.match_op() else {
                 return Err(self.unexpected("=, !=, =~ or !~ before a text"));
             };
@@ -247,12 +262,12 @@ impl Parser {
         self.advance();
         let is_negative = self.takes("-");
         let value = match (self.peek(), is_negative) {
-            (Token::Number(number), false) => FilterValue::Number(*number),
-            (Token::Number(number), true) => FilterValue::Number(-number),
-            (Token::Duration(ns), false) => FilterValue::Duration(*ns),
-            (Token::Duration(ns), true) => FilterValue::Duration(-ns),
-            (Token::Bytes(bytes), false) => FilterValue::Bytes(*bytes),
-            (Token::Word(function), _) => {
+            (LogqlToken::Number(number), false) => FilterValue::Number(*number),
+            (LogqlToken::Number(number), true) => FilterValue::Number(-number),
+            (LogqlToken::Duration(ns), false) => FilterValue::Duration(*ns),
+            (LogqlToken::Duration(ns), true) => FilterValue::Duration(-ns),
+            (LogqlToken::Bytes(bytes), false) => FilterValue::Bytes(*bytes),
+            (LogqlToken::Word(function), _) => {
                 return self.fault(format!("{function}() in a label filter is not supported"));
             }
             _ => return Err(self.unexpected("a text, a number, a duration or a size")),
@@ -262,7 +277,7 @@ impl Parser {
     }
 
     /// Parses `| unwrap duration(x) | __error__=""`, if it follows.
-    pub(super) fn unwrap(&mut self) -> Parsed<Option<Unwrap>> {
+    pub(super) fn unwrap(&mut self) -> Parse<Option<Unwrap>> {
         if !self.is_sign("|") {
             return Ok(None);
         }
@@ -278,7 +293,7 @@ impl Parser {
                 other => {
                     let message =
                         format!("unwrap {other}() is not supported; use duration() or bytes()");
-                    return Err(Fault::new(at, message));
+                    return Err(TextFault::new(at, message));
                 }
             });
             label = self.word("a label")?;

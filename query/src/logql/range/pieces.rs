@@ -18,18 +18,9 @@ const ADDITIONS_MAX: u64 = 100_000_000;
 /// Most values that windows of quantiles hold, all together: 160 MB.
 const VALUES_MAX: usize = 20_000_000;
 
-/// The events of one window.
-#[derive(Debug, Clone, Default)]
-struct Window {
-    rows: i64,
-    value: f64,
-    /// Microseconds since 1970, of the first or last value.
-    at_us: i64,
-    values: Vec<f64>,
-}
-
 /// Some events that lie in the same windows.
-struct Piece {
+struct WindowPiece {
+    /// The first and the last of the windows.
     windows: (usize, usize),
     rows: i64,
     value: f64,
@@ -37,74 +28,131 @@ struct Piece {
     values: Option<Vec<f64>>,
 }
 
-/// Returns the series of the rows of a plan.
-pub(super) fn series(
-    range: &RangeAggregation,
+/// The windows of one series.
+#[derive(Debug)]
+struct SeriesWindows {
+    /// Events: the difference of each window to the one before.
+    rows: Vec<i64>,
+    /// Values; for bytes, whose sums are whole numbers, the difference too.
+    values: Vec<f64>,
+    /// Instants of the values of `first_over_time` and `last_over_time`, microseconds since 1970.
+    at_us: Vec<i64>,
+    /// All values of `quantile_over_time`.
+    all: Vec<Vec<f64>>,
+}
+
+/// The series of a range aggregation, collected from the rows of its plan.
+#[derive(Debug)]
+pub struct SeriesPieces<'a> {
+    range: &'a RangeAggregation,
     steps: Steps,
-    batches: &[RecordBatch],
-) -> Result<Matrix> {
-    let mut found: BTreeMap<Labels, Vec<Window>> = BTreeMap::new();
-    let (mut additions, mut values) = (0_u64, 0_usize);
-    for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
-        let rows = Rows::of(batch)?;
+    found: BTreeMap<Labels, SeriesWindows>,
+    additions: u64,
+    values: usize,
+}
+
+impl<'a> SeriesPieces<'a> {
+    /// Begins without series.
+    pub fn new(range: &'a RangeAggregation, steps: Steps) -> Self {
+        Self {
+            range,
+            steps,
+            found: BTreeMap::new(),
+            additions: 0,
+            values: 0,
+        }
+    }
+
+    /// Adds rows of the plan.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if there are too many series, or windows overlap too often.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let rows = PieceRows::of(batch)?;
         for row in 0..batch.num_rows() {
+            let Some(piece) = rows.piece(row, self.steps) else {
+                continue;
+            };
             let labels = rows.labels(row)?;
-            let labels = match &range.grouping {
+            let labels = match &self.range.grouping {
                 None => labels,
                 grouping => kept(&labels, grouping.as_ref()),
             };
-            let Some(piece) = rows.piece(row, steps) else {
-                continue;
-            };
-            if !found.contains_key(&labels) {
-                check_size(found.len() + 1, steps)?;
+            if !self.found.contains_key(&labels) {
+                check_size(self.found.len() + 1, self.steps)?;
             }
-            let windows = found.entry(labels);
-            let windows = windows.or_insert_with(|| vec![Window::default(); steps.count]);
-            let reach = piece.windows.1 - piece.windows.0 + 1;
-            additions += reach as u64;
-            values += reach * piece.values.as_ref().map_or(0, Vec::len);
-            if additions > ADDITIONS_MAX || values > VALUES_MAX {
-                return Err(Error::Limit {
-                    limit: "the work of a LogQL range",
-                    message: "the windows overlap too often".into(),
-                    hint: "make the step longer, or the range in brackets shorter",
-                });
-            }
-            for window in &mut windows[piece.windows.0..=piece.windows.1] {
-                window.add(&piece, range.function);
-            }
+            self.check_work(&piece)?;
+            let (function, count) = (kept_as(self.range), self.steps.count);
+            let windows = self.found.entry(labels);
+            let windows = windows.or_insert_with(|| SeriesWindows::new(function, count));
+            windows.add(piece, function);
         }
+        Ok(())
     }
-    if range.function == RangeFunction::Absent {
-        return Ok(absent(range, steps, &found));
+
+    fn check_work(&mut self, piece: &WindowPiece) -> Result<()> {
+        let reach = piece.windows.1 - piece.windows.0 + 1;
+        if !adds_up(kept_as(self.range)) {
+            self.additions += reach as u64;
+        }
+        self.values += reach * piece.values.as_ref().map_or(0, Vec::len);
+        if self.additions <= ADDITIONS_MAX && self.values <= VALUES_MAX {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            limit: "the work of a LogQL range",
+            message: "the windows overlap too often".into(),
+            hint: "make the step longer, or the range in brackets shorter",
+        })
     }
-    let finished = found.into_iter().map(|(labels, windows)| {
-        let points = windows.into_iter().map(|window| window.result(range));
-        Series {
+
+    /// Returns the number of series and steps so far.
+    pub fn cells(&self) -> usize {
+        self.found.len().saturating_mul(self.steps.count)
+    }
+
+    /// Returns the series.
+    pub fn finish(self) -> Matrix {
+        let Self {
+            range,
+            steps,
+            found,
+            ..
+        } = self;
+        if range.function == RangeFunction::Absent {
+            return absent(range, steps, found);
+        }
+        let finished = found.into_iter().map(|(labels, windows)| Series {
             labels,
-            points: points.collect(),
-        }
-    });
-    let present = finished.filter(|series| series.points.iter().any(Option::is_some));
-    Ok(present.collect())
+            points: windows.points(range),
+        });
+        let present = finished.filter(|series| series.points.iter().any(Option::is_some));
+        present.collect()
+    }
 }
 
 /// Returns a series with 1 at the steps whose window has no event. Its labels are those that the
 /// selector compares with `=`.
-fn absent(range: &RangeAggregation, steps: Steps, found: &BTreeMap<Labels, Vec<Window>>) -> Matrix {
-    let is_empty = |nth: usize| found.values().all(|windows| windows[nth].rows == 0);
-    let points: Vec<_> = (0..steps.count)
-        .map(|nth| is_empty(nth).then_some(1.0))
-        .collect();
+fn absent(
+    range: &RangeAggregation,
+    steps: Steps,
+    found: BTreeMap<Labels, SeriesWindows>,
+) -> Matrix {
+    let mut points = vec![Some(1.0); steps.count];
+    for windows in found.into_values() {
+        let present = windows.points(range);
+        for (point, present) in points.iter_mut().zip(present) {
+            *point = point.filter(|_| present.is_none());
+        }
+    }
     if points.iter().all(Option::is_none) {
         return Matrix::new();
     }
-    let equal = range
-        .of
-        .matchers
-        .iter()
-        .filter(|matcher| matcher.op == MatchOp::Equal);
+    let matchers = range.of.matchers.iter();
+    let equal = matchers.filter(|matcher| matcher.op == MatchOp::Equal);
     let labels = equal.map(|matcher| (matcher.label.clone(), matcher.value.clone()));
     vec![Series {
         labels: labels.collect(),
@@ -112,44 +160,118 @@ fn absent(range: &RangeAggregation, steps: Steps, found: &BTreeMap<Labels, Vec<W
     }]
 }
 
-impl Window {
-    fn add(&mut self, piece: &Piece, function: RangeFunction) {
-        let is_first = self.rows == 0;
-        self.rows += piece.rows;
-        let replaces = match function {
-            RangeFunction::Min => piece.value < self.value,
-            RangeFunction::Max => piece.value > self.value,
-            RangeFunction::First => piece.at_us < self.at_us,
-            RangeFunction::Last => piece.at_us > self.at_us,
-            _ => {
-                self.value += piece.value;
-                self.values.extend(piece.values.iter().flatten());
-                return;
-            }
+/// Returns the function whose windows a range aggregation keeps: a rate of lines is their count.
+fn kept_as(range: &RangeAggregation) -> RangeFunction {
+    match range.function {
+        RangeFunction::Rate if range.unwrap.is_none() => RangeFunction::Count,
+        function => function,
+    }
+}
+
+/// Returns whether the values of windows are sums of whole numbers, which differences give exactly.
+fn adds_up(function: RangeFunction) -> bool {
+    use RangeFunction::{Absent, Bytes, BytesRate, Count};
+    matches!(function, Absent | Bytes | BytesRate | Count)
+}
+
+impl SeriesWindows {
+    fn new(function: RangeFunction, count: usize) -> Self {
+        use RangeFunction::{Absent, Count, First, Last, Max, Min, Quantile};
+        let only_if = |is_needed: bool| if is_needed { count } else { 0 };
+        let has_values = !matches!(function, Absent | Count | Quantile);
+        // The least and the greatest of NaN and a number are the number.
+        let value = if matches!(function, Min | Max) {
+            f64::NAN
+        } else {
+            0.0
         };
-        if is_first || replaces {
-            (self.value, self.at_us) = (piece.value, piece.at_us);
+        let at_us = if function == First {
+            i64::MAX
+        } else {
+            i64::MIN
+        };
+        Self {
+            rows: vec![0; count + 1],
+            values: vec![value; only_if(has_values) + 1],
+            at_us: vec![at_us; only_if(matches!(function, First | Last))],
+            all: vec![Vec::new(); only_if(function == Quantile)],
         }
     }
 
-    /// Returns the value of the window; `None` if it has no event.
-    fn result(mut self, range: &RangeAggregation) -> Option<f64> {
-        if self.rows == 0 {
-            return None;
-        }
-        let rows = self.rows as f64;
-        let seconds = range.range_ns as f64 / 1e9;
-        Some(match range.function {
-            RangeFunction::Count => rows,
-            RangeFunction::Rate if range.unwrap.is_none() => rows / seconds,
-            RangeFunction::Rate | RangeFunction::BytesRate => self.value / seconds,
-            RangeFunction::Avg => self.value / rows,
-            RangeFunction::Quantile => {
-                self.values.sort_by(f64::total_cmp);
-                quantile(&self.values, range.quantile.unwrap_or(0.5))
+    fn add(&mut self, piece: WindowPiece, function: RangeFunction) {
+        use RangeFunction::{Absent, Bytes, BytesRate, Count, First, Last, Max, Min, Quantile};
+        let (first, last) = piece.windows;
+        // Differences: the cost does not depend on the number of windows.
+        self.rows[first] += piece.rows;
+        self.rows[last + 1] -= piece.rows;
+        match function {
+            Absent | Count => {}
+            Bytes | BytesRate => {
+                self.values[first] += piece.value;
+                self.values[last + 1] -= piece.value;
             }
-            _ => self.value,
-        })
+            Quantile => {
+                let values = piece.values.unwrap_or_default();
+                for window in &mut self.all[first..=last] {
+                    window.extend_from_slice(&values);
+                }
+            }
+            Min | Max => {
+                for value in &mut self.values[first..=last] {
+                    *value = match function {
+                        Min => value.min(piece.value),
+                        _ => value.max(piece.value),
+                    };
+                }
+            }
+            First | Last => {
+                for nth in first..=last {
+                    let at_us = &mut self.at_us[nth];
+                    let is_nearer = match function {
+                        First => piece.at_us < *at_us,
+                        _ => piece.at_us > *at_us,
+                    };
+                    if is_nearer {
+                        (*at_us, self.values[nth]) = (piece.at_us, piece.value);
+                    }
+                }
+            }
+            _ => self.values[first..=last]
+                .iter_mut()
+                .for_each(|v| *v += piece.value),
+        }
+    }
+
+    /// Returns the value of each window; `None` where it has no event.
+    fn points(mut self, range: &RangeAggregation) -> Vec<Option<f64>> {
+        use RangeFunction::{Avg, Bytes, BytesRate, Count, Quantile, Rate};
+        let seconds = range.range_ns as f64 / 1e9;
+        let (mut rows, mut bytes) = (0, 0.0);
+        let mut points = Vec::with_capacity(self.rows.len());
+        for nth in 0..self.rows.len() - 1 {
+            rows += self.rows[nth];
+            let value = match range.function {
+                Bytes | BytesRate => {
+                    bytes += self.values[nth];
+                    bytes
+                }
+                _ => self.values.get(nth).copied().unwrap_or_default(),
+            };
+            let count = rows as f64;
+            points.push((rows > 0).then(|| match range.function {
+                Count => count,
+                Rate if range.unwrap.is_none() => count / seconds,
+                Rate | BytesRate => value / seconds,
+                Avg => value / count,
+                Quantile => {
+                    let values = &mut self.all[nth];
+                    values.sort_by(f64::total_cmp);
+                    quantile(values, range.quantile.unwrap_or(0.5))
+                }
+                _ => value,
+            }));
+        }
+        points
     }
 }
 
@@ -173,7 +295,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 }
 
 /// The columns of a batch.
-struct Rows<'a> {
+struct PieceRows<'a> {
     first: &'a Int64Array,
     last: Option<&'a Int64Array>,
     rows: &'a Int64Array,
@@ -182,7 +304,7 @@ struct Rows<'a> {
     labels: Vec<(&'a str, &'a StringArray)>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> PieceRows<'a> {
     fn of(batch: &'a RecordBatch) -> Result<Self> {
         let wrong = || Error::invalid("the rows are no pieces of a LogQL range");
         let numbers = |name: &str| {
@@ -222,7 +344,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Returns the piece of a row; `None` if it lies in no window.
-    fn piece(&self, row: usize, steps: Steps) -> Option<Piece> {
+    fn piece(&self, row: usize, steps: Steps) -> Option<WindowPiece> {
         let first = usize::try_from(self.first.value(row)).ok()?;
         let last = match self.last {
             None => first,
@@ -241,7 +363,7 @@ impl<'a> Rows<'a> {
             let values: Option<&Float64Array> = values.as_primitive_opt();
             values.map_or_else(Vec::new, |values| values.values().to_vec())
         });
-        Some(Piece {
+        Some(WindowPiece {
             windows: (first, last),
             rows: self.rows.value(row),
             value: number
