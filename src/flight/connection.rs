@@ -19,7 +19,7 @@ use super::front::{Front, Peer};
 use super::status;
 use crate::listen::{Accepted, Beyond, Io, within_handshake};
 use crate::serve::Stop;
-use crate::tls::{self, Alpn, FIRST_BYTE};
+use crate::tls::{Alpn, FIRST_BYTE};
 
 /// Calls of a connection at once.
 const CALLS_MAX: u32 = 64;

@@ -236,16 +236,7 @@ async fn streamed(
                     }
                 };
                 if let Err(error) = written {
-                    let mut last = buffer.take();
-                    if form == Output::Ndjson {
-                        last = [
-                            &last[..],
-                            answer::query_error(&error).to_string().as_bytes(),
-                            b"\n",
-                        ]
-                        .concat()
-                        .into();
-                    }
+                    let last = last_bytes(&buffer, form, &error);
                     return Some((Ok(last), BodyState::Broken(error)));
                 }
                 let bytes = buffer.take();
@@ -263,4 +254,14 @@ async fn streamed(
         ),
     ];
     (headers, Body::from_stream(pieces)).into_response()
+}
+
+/// Returns the bytes before a body breaks: NDJSON ends with the error.
+fn last_bytes(buffer: &Shared, form: Output, error: &query::Error) -> Bytes {
+    let written = buffer.take();
+    if form != Output::Ndjson {
+        return written;
+    }
+    let error = answer::query_error(error).to_string();
+    [&written[..], error.as_bytes(), b"\n"].concat().into()
 }

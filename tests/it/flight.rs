@@ -75,7 +75,7 @@ async fn fetch(client: &mut Client, info: FlightInfo) -> Result<RecordBatch, Fli
         true => None,
         false => Some(info.try_decode_schema().expect("a schema")),
     };
-    let mut answer = client.do_get(ticket).await.map_err(FlightError::from)?;
+    let mut answer = client.do_get(ticket).await?;
     let mut batches = Vec::new();
     while let Some(batch) = answer.try_next().await? {
         batches.push(batch);
@@ -92,7 +92,7 @@ async fn fetch(client: &mut Client, info: FlightInfo) -> Result<RecordBatch, Fli
 
 async fn ask(client: &mut Client, sql: &str) -> Result<RecordBatch, FlightError> {
     let info = client.execute(sql.to_owned(), None).await;
-    fetch(client, info.map_err(FlightError::from)?).await
+    fetch(client, info?).await
 }
 
 /// Returns the code and the message of a refusal.
@@ -148,8 +148,7 @@ fn a_statement_is_answered_and_errors_have_codes() {
         let (code, message) = refused(
             client
                 .execute_update("DELETE FROM access".to_owned(), None)
-                .await
-                .map_err(FlightError::from),
+                .await,
         );
         assert_eq!(code, Code::Unimplemented, "{message}");
         assert!(message.contains("/api/v1/ingest"), "{message}");
@@ -188,7 +187,7 @@ fn a_prepared_statement_takes_parameters_until_it_is_closed() {
         }
         let two = vec![std::sync::Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef];
         prepared.set_parameters(one_row(two)).expect("two rows");
-        let (code, message) = refused(prepared.execute().await.map_err(FlightError::from));
+        let (code, message) = refused(prepared.execute().await);
         assert_eq!(code, Code::InvalidArgument, "{message}");
         assert!(message.contains("one row"), "{message}");
         let mut other = client
@@ -198,7 +197,7 @@ fn a_prepared_statement_takes_parameters_until_it_is_closed() {
         let info = other.execute().await.expect("no parameters");
         let ticket = info.endpoint[0].ticket.clone().expect("a ticket");
         other.close().await.expect("closed");
-        let (code, message) = refused(client.do_get(ticket).await.map_err(FlightError::from));
+        let (code, message) = refused(client.do_get(ticket).await);
         assert_eq!(code, Code::InvalidArgument, "{message}");
         assert!(message.contains("prepare it again"), "{message}");
     });

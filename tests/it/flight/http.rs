@@ -35,7 +35,7 @@ impl Draw {
             "max(time)",
             "min(host)",
             "count(DISTINCT host)",
-            "array_agg(DISTINCT status)",
+            "array_sort(array_agg(DISTINCT status))",
             "hist_quantile(histogram(response_size), 0.9)",
         ]);
         let condition = self.of(&[
