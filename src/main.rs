@@ -22,6 +22,7 @@ mod intake;
 mod listen;
 mod memory;
 mod postgres;
+mod promql;
 mod quarantine;
 mod serve;
 mod server;

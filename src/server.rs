@@ -20,10 +20,12 @@ mod held;
 mod indexes;
 mod ingest;
 mod login;
+mod loki;
 mod metrics;
 mod origin;
 pub(crate) mod own_names;
 mod partitions;
+mod prometheus;
 mod quarantine;
 pub(crate) mod request_parameters;
 mod rollups;
@@ -145,6 +147,8 @@ fn router(app: Arc<App>) -> Router {
         )
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
+        .merge(prometheus::routes())
+        .merge(loki::routes())
         .fallback(page)
         // Each handler limits the body where it reads it, after decompression too.
         .layer(DefaultBodyLimit::disable())

@@ -16,6 +16,7 @@ mod ask;
 mod engine;
 mod error;
 mod functions;
+pub mod logql;
 mod marks;
 mod plan;
 mod plan_node;

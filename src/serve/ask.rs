@@ -90,6 +90,23 @@ impl Serving {
         asked.await
     }
 
+    /// Starts one of several questions of a request, on the state of the store that all of them
+    /// read.
+    ///
+    /// # Errors
+    /// The errors of [`query::Engine::ask`].
+    pub(crate) async fn ask_at(
+        &self,
+        client: &Client,
+        snapshot: Arc<Snapshot>,
+        question: Question,
+    ) -> query::Result<Answer> {
+        let session = client.session(&snapshot, Session::default());
+        let (sources, none) = (self.sources_at(snapshot), Parameters::None);
+        let asked = self.engine.ask(sources, &session, question, none);
+        asked.await
+    }
+
     /// Binds a question to the present state of the store, with the settings of `base`.
     ///
     /// # Errors

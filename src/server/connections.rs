@@ -55,7 +55,9 @@ impl Protocol for Http {
             let (this, request) = (Arc::clone(&self), of_peer(request, &peer));
             async move { Ok::<_, Infallible>(this.front.answer(request).await) }
         });
+        // A live tail goes on as a WebSocket, in a task of its own.
         let connection = builder(HEADERS_WITHIN).serve_connection(socket, service);
+        let connection = connection.with_upgrades();
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => log_end(ended),

@@ -19,7 +19,9 @@ use super::answer;
 use super::app::App;
 use super::held::held;
 use super::login::{self, Peer};
+use super::loki;
 use super::own_names::OwnNames;
+use super::prometheus;
 use super::routes::{self, Found, Route};
 use crate::access::Principal;
 use crate::listen::Beyond;
@@ -31,6 +33,9 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 const ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// Routes of supervisors that need no login and count in no share.
 const PROBES: [&str; 2] = ["/health", "/ready"];
+
+/// Routes whose errors have a member `message` too.
+const LOKI: &str = "/loki/";
 
 /// Time for which a request beyond a share waits for its answer.
 const SLOWED: Duration = Duration::from_millis(250);
@@ -60,7 +65,12 @@ impl Front {
     pub(super) async fn answer(&self, request: Request<Body>) -> Response {
         let labels = RequestLabels::of(&request);
         let (head, body) = request.into_parts();
-        let response = self.pass(head, body).await;
+        let path = head.uri.path().to_owned();
+        let mut response = self.pass(head, body).await;
+        if path.starts_with(LOKI) {
+            response = loki::with_message(response).await;
+        }
+        let response = prometheus::in_form(&path, response).await;
         self.count(&labels, &response);
         response
     }

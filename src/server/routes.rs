@@ -5,6 +5,8 @@
 //! nearest known one. So a request with a misspelled `dry_run` has no effect, and a new route
 //! cannot be reached before its parameters, and the right that it needs, are in the table.
 
+mod loki;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -13,6 +15,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 use query::nearest;
 
+use super::prometheus::{EXEMPLARS, FORMAT, METADATA, NAMES, QUERY, RANGE, RULES};
 use super::{quarantine, request_parameters, tail};
 use crate::access::{Action, Target};
 
@@ -173,7 +176,43 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/tokens", ADMIN, &[]),
     route("POST", "/api/v1/tokens/{name}", ADMIN, &[]),
     route("DELETE", "/api/v1/tokens/{name}", ADMIN, &[]),
+    route("GET", "/prometheus/api/v1/query", READS, &QUERY),
+    route("POST", "/prometheus/api/v1/query", READS, &QUERY),
+    route("GET", "/prometheus/api/v1/query_range", READS, &RANGE),
+    route("POST", "/prometheus/api/v1/query_range", READS, &RANGE),
+    route("GET", "/prometheus/api/v1/format_query", READS, &FORMAT),
+    route("POST", "/prometheus/api/v1/format_query", READS, &FORMAT),
+    route("GET", "/prometheus/api/v1/series", READS, &NAMES),
+    route("POST", "/prometheus/api/v1/series", READS, &NAMES),
+    route("GET", "/prometheus/api/v1/labels", READS, &NAMES),
+    route("POST", "/prometheus/api/v1/labels", READS, &NAMES),
+    route(
+        "GET",
+        "/prometheus/api/v1/label/{name}/values",
+        READS,
+        &NAMES,
+    ),
+    route("GET", "/prometheus/api/v1/metadata", READS, &METADATA),
+    route(
+        "GET",
+        "/prometheus/api/v1/query_exemplars",
+        READS,
+        &EXEMPLARS,
+    ),
+    route(
+        "POST",
+        "/prometheus/api/v1/query_exemplars",
+        READS,
+        &EXEMPLARS,
+    ),
+    route("GET", "/prometheus/api/v1/rules", READS, &RULES),
+    route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
 ];
+
+/// Returns the routes of the table and those of Loki's API.
+fn all() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(loki::ROUTES)
+}
 
 /// Result of the search for a route.
 #[derive(Debug, PartialEq, Eq)]
@@ -187,7 +226,7 @@ pub(super) enum Found {
 /// The routes of each path, by the pattern that the router has too.
 static PATHS: LazyLock<matchit::Router<Vec<&'static Route>>> = LazyLock::new(|| {
     let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
-    for route in ROUTES {
+    for route in all() {
         paths.entry(route.path).or_default().push(route);
     }
     let mut router = matchit::Router::new();
@@ -281,7 +320,8 @@ impl Route {
                 };
                 return Err(self.wrong(format!("unknown parameter {name:?}{near}")));
             }
-            if !seen.insert(name.clone()) {
+            // A name that ends with [] is that of a list.
+            if !seen.insert(name.clone()) && !name.ends_with("[]") {
                 return Err(self.wrong(format!("the parameter {name} is given twice")));
             }
         }
@@ -304,7 +344,7 @@ impl Route {
 }
 
 /// Decodes a name or value of a query; returns `None` if it is not percent-encoded UTF-8.
-fn decode(text: &str) -> Option<String> {
+pub(super) fn decode(text: &str) -> Option<String> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('%') {
         let hex = after.as_bytes().get(..2)?;

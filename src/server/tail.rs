@@ -32,7 +32,7 @@ use super::answer;
 use super::app::App;
 use super::status::Who;
 use crate::serve::{Client, Counted, Resource};
-use feed::{Piece, Pieces};
+use feed::{Follow, Piece, Pieces};
 
 /// Interval of comments while there are no events; they reveal a dead connection.
 const BEAT: Duration = Duration::from_secs(10);
@@ -84,21 +84,15 @@ async fn follow(
         let status = StatusCode::NOT_FOUND;
         return Err(Box::new(answer::error(status, "no_stream", &message, None)));
     }
-    let of_client = who.share().take(Resource::Tails, 1);
-    let of_client = of_client.map_err(|exceeded| Box::new(answer::of_share(&exceeded)))?;
-    let permit = app.tails.permit().ok_or_else(full)?;
-    let pieces = app.tails.join(&app.serving, &stream, condition.as_deref());
-    let pieces = pieces.map_err(|e| {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        Box::new(answer::error(status, "unavailable", &e.to_string(), None))
-    })?;
+    let places = places(app, who)?;
+    let pieces = join(app, &stream, Follow::Where(condition.clone()))?;
     let mut tail = Tail {
         app: Arc::clone(app),
         pieces,
         from: 0,
         first: Some(Bytes::from_static(b": following\n\n")),
         ended: false,
-        _places: (of_client, permit),
+        _places: places,
     };
     if last > 0 {
         tail.prepare_last(who, &stream, condition.as_deref(), last)
@@ -123,6 +117,28 @@ async fn follow(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
+/// The place of a tail among those of its client, and among all.
+pub(super) type TailPlaces = (Option<Counted>, OwnedSemaphorePermit);
+
+/// Takes a place for a tail.
+///
+/// # Errors
+/// If the client or the server has as many tails as it may have.
+pub(super) fn places(app: &App, who: &Client) -> Result<TailPlaces, Box<Response>> {
+    let of_client = who.share().take(Resource::Tails, 1);
+    let of_client = of_client.map_err(|exceeded| Box::new(answer::of_share(&exceeded)))?;
+    Ok((of_client, app.tails.permit().ok_or_else(full)?))
+}
+
+/// Joins the feed of a stream.
+pub(super) fn join(app: &App, stream: &Name, follow: Follow) -> Result<Pieces, Box<Response>> {
+    let pieces = app.tails.join(&app.serving, stream, follow);
+    pieces.map_err(|e| {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Box::new(answer::error(status, "unavailable", &e.to_string(), None))
+    })
+}
+
 fn full() -> Box<Response> {
     let mut response = answer::error(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -144,7 +160,7 @@ struct Tail {
     /// The first bytes of the response.
     first: Option<Bytes>,
     ended: bool,
-    _places: (Option<Counted>, OwnedSemaphorePermit),
+    _places: TailPlaces,
 }
 
 impl Tail {
@@ -189,9 +205,9 @@ impl Tail {
                     Ok(Piece::Events { text, .. }) => return Some(text),
                     Ok(Piece::Missed(batches)) => return Some(feed::missed(batches)),
                     Err(RecvError::Lagged(pieces)) => return Some(feed::missed(pieces)),
-                    Ok(Piece::Failed(text)) => {
+                    Ok(Piece::Failed(error)) => {
                         self.ended = true;
-                        return Some(text);
+                        return Some(feed::failed(&error));
                     }
                     Err(RecvError::Closed) => return None,
                 },

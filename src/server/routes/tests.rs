@@ -113,25 +113,34 @@ fn an_unknown_parameter_is_named_with_the_nearest() {
 #[test]
 fn the_table_and_the_router_have_the_same_routes() {
     // The router cannot list its routes, but its source can be parsed.
-    let source = include_str!("../../server.rs");
-    let (_, router) = source.split_once("Router::new()").expect("the router");
-    let (router, _) = router.split_once(".fallback(").expect("its end");
     let mut routed = Vec::new();
-    for route in router.split(".route(").skip(1) {
-        let path = route.split('"').nth(1).expect("a path");
-        for (call, method) in [
-            ("get(", "GET"),
-            ("post(", "POST"),
-            ("put(", "PUT"),
-            ("delete(", "DELETE"),
-        ] {
-            let called = route.match_indices(call).any(|(at, _)| {
-                !route[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
-            });
-            routed.extend(called.then_some((method, path)));
+    for (below, source) in [
+        ("", include_str!("../../server.rs")),
+        ("/prometheus/api/v1", include_str!("../prometheus.rs")),
+        ("/loki/api/v1", include_str!("../loki.rs")),
+    ] {
+        let (_, router) = source.split_once("Router::new()").expect("the router");
+        let ends = [".fallback(", "Router::new().nest("];
+        let end = ends.iter().find_map(|end| router.find(end));
+        let router = &router[..end.expect("its end")];
+        for route in router.split(".route(").skip(1) {
+            let path = route.split('"').nth(1).expect("a path");
+            let path = format!("{below}{path}");
+            for (call, method) in [
+                ("get(", "GET"),
+                ("post(", "POST"),
+                ("put(", "PUT"),
+                ("delete(", "DELETE"),
+            ] {
+                let called = route.match_indices(call).any(|(at, _)| {
+                    !route[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+                });
+                routed.extend(called.then(|| (method, path.clone())));
+            }
         }
     }
-    let mut known: Vec<_> = ROUTES.iter().map(|r| (r.method, r.path)).collect();
+    let known = all().map(|r| (r.method, r.path.to_owned()));
+    let mut known: Vec<_> = known.collect();
     routed.sort_unstable();
     known.sort_unstable();
     assert_eq!(routed, known);
@@ -144,8 +153,7 @@ fn every_route_needs_the_right_of_the_written_table() {
     let mut written: Vec<String> = lines
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
-    let mut known: Vec<String> = ROUTES
-        .iter()
+    let mut known: Vec<String> = all()
         .map(|route| {
             let role = match route.needs.action {
                 Action::Public => "public",

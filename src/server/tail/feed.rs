@@ -1,5 +1,5 @@
 //! New events, filtered and formatted once for all clients that follow the same stream under the
-//! same condition.
+//! same condition or log query.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use axum::body::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use parking_lot::Mutex;
 use query::TailFilter;
+use query::logql::{Expr, LineFilter, parse};
 use query::output::{Output, write};
 use serde_json::json;
 use storage::{Arrived, Name};
@@ -20,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use super::{BATCH_WITHIN, EVALUATIONS_MAX};
 use crate::serve::{CompiledFilter, Serving, Stop};
 use crate::server::answer;
+use crate::server::loki::tail_message;
 
 /// Batches queued for a feed that evaluates slowly; its tails miss those beyond them.
 const BATCHES: usize = 16;
@@ -36,7 +38,7 @@ const SLICE_WITHIN: Duration = Duration::from_millis(20);
 
 /// A message to every client of a feed.
 #[derive(Debug, Clone)]
-pub(super) enum Piece {
+pub(in crate::server) enum Piece {
     Events {
         /// The lowest sequence number of its batch.
         first_seq: u64,
@@ -44,15 +46,24 @@ pub(super) enum Piece {
     },
     /// The feed has skipped this many batches.
     Missed(u64),
-    /// The feed ends with this error event.
-    Failed(Bytes),
+    /// The feed ends with this error.
+    Failed(Arc<query::Error>),
 }
 
 /// The receiving end of a feed.
-pub(super) type Pieces = broadcast::Receiver<Piece>;
+pub(in crate::server) type Pieces = broadcast::Receiver<Piece>;
 
-/// A stream and a condition.
-type Key = (Name, Option<String>);
+/// The choice of events that a client follows, and the form in which it gets them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::server) enum Follow {
+    /// Events that pass an SQL condition, as server-sent events.
+    Where(Option<String>),
+    /// Lines of a LogQL query, as messages of Loki's live tail.
+    Logql(String),
+}
+
+/// A stream and a choice of its events.
+type Key = (Name, Follow);
 type Batches = HashMap<Name, broadcast::Sender<Arc<Arrived>>>;
 
 /// All tails of a server.
@@ -84,18 +95,18 @@ impl Tails {
     }
 
     /// Returns a permit for one more client, if there is one left.
-    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+    pub(in crate::server) fn permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    /// Joins the feed of a stream and a condition from now on; the first client creates the feed.
-    pub(super) fn join(
+    /// Joins the feed of a stream and a choice from now on; the first client creates the feed.
+    pub(in crate::server) fn join(
         self: &Arc<Self>,
         serving: &Arc<Serving>,
         stream: &Name,
-        condition: Option<&str>,
+        follow: Follow,
     ) -> std::io::Result<Pieces> {
-        let key = (stream.clone(), condition.map(str::to_owned));
+        let key = (stream.clone(), follow);
         let mut feeds = self.feeds.lock();
         if let Some(feed) = feeds.get(&key) {
             return Ok(feed.subscribe());
@@ -109,6 +120,7 @@ impl Tails {
             tails: Arc::clone(self),
             key,
             compiled: None,
+            lines: None,
             send,
         };
         tokio::spawn(feed.run(batches));
@@ -174,13 +186,15 @@ fn distribute(tails: &Tails, stop: &Stop, arrivals: &Receiver<Arrived>) {
     }
 }
 
-/// A stream under a condition.
+/// A stream and a choice of its events, while clients follow them.
 #[derive(Debug)]
 struct Feed {
     serving: Arc<Serving>,
     tails: Arc<Tails>,
     key: Key,
     compiled: Option<CompiledFilter>,
+    /// The lines of a log query.
+    lines: Option<Arc<LineFilter>>,
     send: broadcast::Sender<Piece>,
 }
 
@@ -200,7 +214,7 @@ impl Feed {
                     if let Err(error) = self.pass_on(arrived).await {
                         // Clients that join from now on get another feed.
                         self.tails.end(&self.key);
-                        self.send(Piece::Failed(failed(&error)));
+                        self.send(Piece::Failed(Arc::new(error)));
                         return;
                     }
                 }
@@ -216,6 +230,22 @@ impl Feed {
         let _ignored = self.send.send(piece);
     }
 
+    /// Compiles the choice for the present columns of the stream.
+    fn compile(&mut self) -> query::Result<()> {
+        let (stream, follow) = &self.key;
+        let condition = match follow {
+            Follow::Where(condition) => condition.as_deref(),
+            Follow::Logql(text) => {
+                if let Expr::Log(query) = parse(text)? {
+                    self.lines = LineFilter::new(&query, stream.as_str())?.map(Arc::new);
+                }
+                None
+            }
+        };
+        self.compiled = self.serving.filter(stream, condition)?;
+        Ok(())
+    }
+
     async fn pass_on(&mut self, arrived: Arc<Arrived>) -> query::Result<()> {
         // A new column of the stream needs a new filter. The batch has one column more than the
         // stream: `_seq`.
@@ -225,8 +255,7 @@ impl Feed {
             .as_ref()
             .is_none_or(|compiled| compiled.columns + 1 < columns)
         {
-            let (stream, condition) = &self.key;
-            self.compiled = self.serving.filter(stream, condition.as_deref())?;
+            self.compile()?;
         }
         let Some(compiled) = self.compiled.clone() else {
             return Ok(());
@@ -236,6 +265,7 @@ impl Feed {
         let first_seq = seqs.and_then(arrow::compute::min).unwrap_or(u64::MAX);
         let mut batch = BatchFilter {
             filter: compiled.filter,
+            lines: self.lines.clone(),
             arrived,
             row: 0,
             rows: 1,
@@ -269,6 +299,7 @@ impl Feed {
 #[derive(Debug)]
 struct BatchFilter {
     filter: Arc<TailFilter>,
+    lines: Option<Arc<LineFilter>>,
     arrived: Arc<Arrived>,
     /// The next row to filter.
     row: usize,
@@ -281,10 +312,19 @@ impl BatchFilter {
     /// Formats the next matching rows as events, up to about [`PIECE_BYTES`].
     fn piece(&mut self) -> query::Result<Bytes> {
         let (events, mut text) = (&self.arrived.events, Vec::new());
-        while self.row < events.num_rows() && text.len() < PIECE_BYTES {
+        let (mut found, mut found_bytes) = (Vec::new(), 0);
+        while self.row < events.num_rows() && text.len() + found_bytes < PIECE_BYTES {
             let rows = self.rows.min(events.num_rows() - self.row);
             let began = Instant::now();
             let passed = self.filter.filter(&events.slice(self.row, rows))?;
+            if let Some(filter) = &self.lines {
+                let lines = filter.lines(&passed)?;
+                found_bytes += lines
+                    .iter()
+                    .map(|(_, entry)| entry.line.len())
+                    .sum::<usize>();
+                found.extend(lines);
+            }
             self.row += rows;
             let took = began.elapsed();
             self.spent += took;
@@ -304,13 +344,18 @@ impl BatchFilter {
                 true => rows * 2,
                 false => (rows / 2).max(1),
             };
-            let mut lines = Vec::new();
-            write(Output::Ndjson, &self.filter.schema(), &[passed], &mut lines)?;
-            for line in lines.split(|b| *b == b'\n') {
-                event(line, &mut text);
+            if self.lines.is_none() {
+                let mut lines = Vec::new();
+                write(Output::Ndjson, &self.filter.schema(), &[passed], &mut lines)?;
+                for line in lines.split(|b| *b == b'\n') {
+                    event(line, &mut text);
+                }
             }
         }
-        Ok(text.into())
+        match found.is_empty() {
+            true => Ok(text.into()),
+            false => Ok(tail_message(found, Vec::new()).into()),
+        }
     }
 }
 
@@ -329,6 +374,6 @@ pub(super) fn missed(pieces: u64) -> Bytes {
 }
 
 /// Formats the event that reports why a tail ends.
-fn failed(error: &query::Error) -> Bytes {
+pub(super) fn failed(error: &query::Error) -> Bytes {
     format!("event: error\ndata: {}\n\n", answer::query_error(error)).into()
 }

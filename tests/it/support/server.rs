@@ -262,6 +262,16 @@ impl Server {
         }
     }
 
+    /// Does the same with headers.
+    #[track_caller]
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        answer(request.call().expect("an answer")).expect("a body")
+    }
+
     #[track_caller]
     pub(crate) fn delete(&self, path: &str) -> Answer {
         let response = self.agent.delete(format!("{}{path}", self.url)).call();
