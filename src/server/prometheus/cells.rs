@@ -1,6 +1,6 @@
 //! Reads the cells of rollups as series.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,9 @@ use storage::Snapshot;
 
 use super::families::{Family, FamilyColumn, LEVEL};
 use super::levels::{before, buckets, levels, us};
-use super::rows::{CellValue, FoundCells, KeyTexts, key_columns, label_pairs, times};
+use super::rows::{
+    CellValue, CellsWithBase, FoundCells, KeyTexts, key_columns, label_pairs, times,
+};
 use super::statement::{Buckets, CellChoice};
 use crate::promql::{
     Grid, GridCells, Labels, Need, PromqlError, Reads, SelectorRead, Series, SeriesKind,
@@ -113,10 +115,8 @@ impl<'a> Reader<'a> {
         let Some(range) = buckets(family, level, need, has_base) else {
             return Ok(());
         };
-        let base = match range.from_us.filter(|_| has_base) {
-            None => None,
-            Some(to_us) => Some(choice.sums(family, &before(family, level, to_us))),
-        };
+        let counted_from = range.from_us.filter(|_| has_base);
+        let base = counted_from.map(|to_us| choice.sums(family, &before(family, level, to_us)));
         let part = Part {
             family,
             level,
@@ -273,7 +273,7 @@ impl Part<'_> {
         base: FoundCells<f64>,
         series: &mut Vec<Series>,
     ) -> Result<()> {
-        let mut all: BTreeMap<KeyTexts, (Option<f64>, Vec<(i64, f64)>)> = BTreeMap::new();
+        let mut all = CellsWithBase::<f64>::new();
         for (key, sums) in base {
             all.entry(key).or_default().0 = Some(sums.iter().map(|(_, sum)| sum).sum());
         }

@@ -1,13 +1,13 @@
 //! The cells of a histogram as series: one for each upper bound.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use aggregator::state::Histogram;
 use promql_parser::label::{MatchOp, Matcher};
 
 use super::cells::{Part, Reader, Result, SERIES_MAX};
 use super::families::LE;
-use super::rows::{FoundCells, KeyTexts};
+use super::rows::{CellsWithBase, FoundCells};
 use crate::promql::{GridCells, PromqlError, Series, SeriesKind, number_text};
 
 impl Part<'_> {
@@ -19,8 +19,7 @@ impl Part<'_> {
         base: FoundCells<Histogram>,
         series: &mut Vec<Series>,
     ) -> Result<()> {
-        let mut all: BTreeMap<KeyTexts, (Option<Histogram>, Vec<(i64, Histogram)>)> =
-            BTreeMap::new();
+        let mut all = CellsWithBase::<Histogram>::new();
         for (key, mut sums) in base {
             all.entry(key).or_default().0 = sums.pop().map(|(_, sum)| sum);
         }

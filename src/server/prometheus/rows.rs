@@ -16,6 +16,8 @@ use crate::promql::PromqlError;
 pub(super) type KeyTexts = Vec<Option<String>>;
 /// The cells of each key: end of the bucket in microseconds, value.
 pub(super) type FoundCells<V> = BTreeMap<KeyTexts, Vec<(i64, V)>>;
+/// The cells of each key, behind the sum of the cells before them.
+pub(super) type CellsWithBase<V> = BTreeMap<KeyTexts, (Option<V>, Vec<(i64, V)>)>;
 
 /// A value of a cell.
 pub(super) trait CellValue: Sized {

@@ -71,8 +71,8 @@ fn states_and_documents_are_json_in_every_form() {
             (format!("SELECT _rest {of_two}"), "_rest"),
             (format!("SELECT _rest AS r {of_two}"), "r"),
             (
-                format!(
-                    "SELECT r FROM (SELECT name, _rest AS r FROM docs) AS d WHERE name = 'two'"
+                String::from(
+                    "SELECT r FROM (SELECT name, _rest AS r FROM docs) AS d WHERE name = 'two'",
                 ),
                 "r",
             ),
@@ -86,8 +86,8 @@ fn states_and_documents_are_json_in_every_form() {
                 "r",
             ),
             (
-                format!(
-                    "SELECT d._rest AS r FROM docs AS d JOIN docs AS e ON d.name = e.name WHERE e.name = 'two'"
+                String::from(
+                    "SELECT d._rest AS r FROM docs AS d JOIN docs AS e ON d.name = e.name WHERE e.name = 'two'",
                 ),
                 "r",
             ),

@@ -221,7 +221,7 @@ async fn columns_are_labels_metadata_and_line() {
     );
     assert_eq!(
         text(&first.metadata),
-        "detected_level=info status=200 took_s=1"
+        "detected_level=info status=200 took_s=1.0"
     );
     let (_, fourth) = &found[3];
     assert_eq!(text(&fourth.stream), "host=b stream=app");
