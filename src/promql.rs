@@ -1,8 +1,8 @@
 //! Prometheus' query language over series that a caller supplies.
 //!
 //! [`Query::parse`] checks a text, [`Query::needs`] lists the series that it reads, and
-//! [`evaluate`] computes the answer of each step from these series alone. So the answers of a range
-//! are those of its instants.
+//! [`evaluate()`] computes the answer of each step from these series alone. So the answers of a
+//! range are those of its instants.
 //!
 //! # Samples
 //! A series comes from the cells of a rollup, and a cell counts at the end of its bucket.

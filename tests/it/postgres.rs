@@ -1,6 +1,7 @@
-//! The PostgreSQL listener with real clients: psql, and Python's drivers. Each is skipped where it
-//! is not installed.
+//! The PostgreSQL listener with real clients: psql, pgbench, and Python's drivers. Each is skipped
+//! where it is not installed.
 
+mod pgbench;
 mod protocol;
 
 use std::path::Path;

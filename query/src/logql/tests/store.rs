@@ -225,7 +225,7 @@ async fn columns_are_labels_metadata_and_line() {
     );
     let (_, fourth) = &found[3];
     assert_eq!(text(&fourth.stream), "host=b stream=app");
-    assert_eq!(text(&fourth.metadata), "detected_level=unknown took_s=4");
+    assert_eq!(text(&fourth.metadata), "detected_level=unknown took_s=4.0");
 }
 
 #[tokio::test]
