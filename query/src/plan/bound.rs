@@ -1,12 +1,13 @@
 //! A question after binding: its columns and parameters are known, no rule has run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::rules;
 use crate::error::{Error, Result};
@@ -40,8 +41,29 @@ impl Bound {
 
     /// Returns the parameters by name (`$1`), each with its type if the question implies one.
     pub(crate) fn parameters(&self) -> Result<BTreeMap<String, Option<DataType>>> {
-        let types = self.logical.get_parameter_types();
+        let types = parameter_types(&self.logical);
         let types = types.map_err(|e| Error::of(e, Vec::new))?;
         Ok(types.into_iter().collect())
     }
+}
+
+/// Returns the parameters of a plan by name, each with its type if the plan implies one. `LIMIT`
+/// and `OFFSET` imply `bigint`, as in PostgreSQL; DataFusion says nothing of these.
+pub(super) fn parameter_types(
+    plan: &LogicalPlan,
+) -> datafusion::error::Result<HashMap<String, Option<DataType>>> {
+    let mut types = plan.get_parameter_types()?;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for bound in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                if let Expr::Placeholder(parameter) = &**bound
+                    && let Some(of_parameter @ None) = types.get_mut(&parameter.id)
+                {
+                    *of_parameter = Some(DataType::Int64);
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(types)
 }

@@ -35,7 +35,7 @@ use storage::{Name, Snapshot};
 use crate::error::{Error, Fault, Result};
 use crate::functions;
 use crate::plan::binder::Binder;
-use crate::plan::bound::Bound;
+use crate::plan::bound::{Bound, parameter_types};
 use crate::plan::hints::Hints;
 use crate::plan::rules::Rules;
 use crate::plan::top_k::{self, Narrowed, NarrowedExec};
@@ -301,7 +301,7 @@ impl Planner {
             top_k,
             ..
         } = bound;
-        if let Some(values) = parameters.values(&logical.get_parameter_types()?)? {
+        if let Some(values) = parameters.values(&parameter_types(&logical)?)? {
             logical = logical.with_param_values(values)?;
         }
         if let Some(known) = known_counts::known(&logical)? {

@@ -12,7 +12,7 @@ const TRANSACTIONS: &str = "40";
 const SCRIPT: &str = "\
 \\set status random(2, 5)
 SELECT count(*) FROM access WHERE status / 100 = :status;
-SELECT bucket, sum(hits) AS hits FROM stats.hourly GROUP BY bucket ORDER BY bucket;
+SELECT bucket, sum(hits) AS hits FROM stats.hourly GROUP BY bucket ORDER BY bucket LIMIT :status;
 ";
 
 /// Returns pgbench, which Debian does not put on the path.
