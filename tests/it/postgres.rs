@@ -1,6 +1,7 @@
-//! The PostgreSQL listener with real clients: psql, pgbench, and Python's drivers. Each is skipped
-//! where it is not installed.
+//! The PostgreSQL listener with real clients: psql, pgbench, JDBC and drivers of Python. Each is
+//! skipped where it is not installed.
 
+mod jdbc;
 mod pgbench;
 mod protocol;
 
