@@ -27,6 +27,7 @@ pub(crate) mod own_names;
 mod partitions;
 mod prometheus;
 mod quarantine;
+mod read_call;
 pub(crate) mod request_parameters;
 mod rollups;
 mod routes;

@@ -16,8 +16,6 @@ mod volume;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
@@ -26,7 +24,7 @@ use serde_json::{Value as Json, json};
 
 use super::answer;
 use super::app::App;
-use super::status::Who;
+use super::read_call::ReadCall;
 use asked::LokiRequest;
 pub(in crate::server) use forms::{tail_message, with_message};
 
@@ -109,14 +107,9 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().nest("/loki/api/v1", router)
 }
 
-async fn query(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+async fn query(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &QUERY).await?;
+        let asked = LokiRequest::new(call).await?;
         let at_ns = asked.given.time("time")?.unwrap_or_else(parameters::now);
         asked.given.limit()?;
         asked.given.direction()?;
@@ -133,15 +126,9 @@ async fn query(
     forms::data(answer.await)
 }
 
-async fn query_range(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
+async fn query_range(headers: HeaderMap, call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &RANGE).await?;
+        let asked = LokiRequest::new(call).await?;
         let given = &asked.given;
         let (start_ns, end_ns) = given.range()?;
         let (limit, direction) = (given.limit()?, given.direction()?);
@@ -173,10 +160,9 @@ async fn query_range(
 }
 
 /// Returns no patterns: nothing here groups lines by their form.
-async fn patterns(who: Who, RawQuery(parameters): RawQuery, body: Body) -> Response {
-    let _anyone_who_reads = who;
+async fn patterns(call: ReadCall) -> Response {
     let answer = async {
-        let given = parameters::Given::read(parameters, body, &PATTERNS).await?;
+        let given = parameters::Given(call.read().await?.2);
         let range = given.range()?;
         given.step(range)?;
         parse(given.needed("query")?).map_err(|e| Box::new(answer::of_query(&e)))?;

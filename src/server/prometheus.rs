@@ -17,14 +17,14 @@ mod statement;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Value as Json, json};
 use storage::Snapshot;
 
 use super::app::App;
+use super::read_call::ReadCall;
 use super::status::Who;
 use crate::promql::{self, PromqlError, PromqlValue, Query, Steps};
 use cells::Reader;
@@ -95,19 +95,14 @@ struct Asked {
 }
 
 impl Asked {
-    async fn new(
-        app: Arc<App>,
-        who: Who,
-        query: Option<String>,
-        body: Body,
-    ) -> Result<Self, PromqlError> {
-        let given = Given::read(query.as_deref().unwrap_or_default(), body).await?;
+    async fn new(call: ReadCall) -> Result<Self, PromqlError> {
+        let (app, who, given) = call.read().await?;
         let snapshot = app.serving.store.snapshot();
         let families = families(&snapshot, &who)?;
         Ok(Self {
             app,
             who,
-            given,
+            given: Given(given),
             snapshot,
             families,
         })
@@ -149,14 +144,9 @@ impl Asked {
     }
 }
 
-async fn query(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+async fn query(call: ReadCall) -> Response {
     let answer = async {
-        let asked = Asked::new(app, who, parameters, body).await?;
+        let asked = Asked::new(call).await?;
         let query = Query::parse(asked.given.needed("query")?)?;
         let t = asked.given.time("time")?.unwrap_or_else(parameters::now);
         let limit = asked.given.limit("limit")?;
@@ -174,14 +164,9 @@ async fn query(
     forms::response(answer.await)
 }
 
-async fn query_range(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+async fn query_range(call: ReadCall) -> Response {
     let answer = async {
-        let asked = Asked::new(app, who, parameters, body).await?;
+        let asked = Asked::new(call).await?;
         let query = Query::parse(asked.given.needed("query")?)?;
         let (steps, limit) = (asked.given.steps()?, asked.given.limit("limit")?);
         if steps.count() > STEPS_MAX {
@@ -197,24 +182,18 @@ async fn query_range(
     forms::response(answer.await)
 }
 
-async fn format_query(who: Who, RawQuery(parameters): RawQuery, body: Body) -> Response {
-    let _anyone_who_reads = who;
+async fn format_query(call: ReadCall) -> Response {
     let answer = async {
-        let given = Given::read(parameters.as_deref().unwrap_or_default(), body).await?;
+        let (_, _, given) = call.read().await?;
         let query = Query::parse(given.needed("query")?)?;
         forms::data(&json!(query.formatted()), false)
     };
     forms::response(answer.await)
 }
 
-async fn metadata(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+async fn metadata(call: ReadCall) -> Response {
     let answer = async {
-        let asked = Asked::new(app, who, parameters, body).await?;
+        let asked = Asked::new(call).await?;
         let (metric, limit) = (asked.given.text("metric"), asked.given.limit("limit")?);
         // A metric has one entry.
         asked.given.limit("limit_per_metric")?;
@@ -231,9 +210,9 @@ async fn metadata(
 }
 
 /// Returns an empty list: an event is found by SQL, not by an exemplar.
-async fn exemplars(RawQuery(parameters): RawQuery, body: Body) -> Response {
+async fn exemplars(call: ReadCall) -> Response {
     let answer = async {
-        let given = Given::read(parameters.as_deref().unwrap_or_default(), body).await?;
+        let given = Given(call.read().await?.2);
         Query::parse(given.needed("query")?)?;
         given.time("start")?;
         given.time("end")?;

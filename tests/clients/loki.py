@@ -1,10 +1,11 @@
 """Compares answers of Loki's read API with an evaluation of its own.
 
-    python3 loki.py URL STREAM KIND
+    python3 loki.py URL STREAM KIND [SEED [COUNT]]
 
 KIND is `access` (an access log) or `app` (documents with the columns level, line, took, size). The
 events come from `/api/v1/sql`; every query below stands beside a Python expression that computes
-its answer from them. Nothing of the program's LogQL takes part. Python 3.9, standard library only.
+its answer from them. COUNT more are drawn from the grammar below. Nothing of the program's LogQL
+takes part. Python 3.9, standard library only.
 
 Rules of the language (Grafana Loki's documentation, "Log queries" and "Metric queries"): a log
 query reads [start, end), the window of a range aggregation at t is (t - range, t], regular
@@ -13,6 +14,7 @@ expressions of labels match the whole value and those of line filters a part of 
 
 import json
 import math
+import random
 import re
 import sys
 import urllib.error
@@ -466,7 +468,6 @@ def access_queries(d):
         grouped("sum", over("sum", s, **size), by=["host"]),
     )
     yield f"sum(rate({sel} | unwrap response_size [{w}]))", grouped("sum", over("rate", wide, **size))
-    first = lambda e: (e.get("path").split("/") + ["", ""])[1]
     yield (
         f'topk(3, sum by (a) (count_over_time({sel} | line_format "{{{{.path}}}}" '
         f'| regexp "^/(?P<a>[^/]*)" [{w}])))',
@@ -479,7 +480,6 @@ def access_queries(d):
             ),
         ),
     )
-    del first
 
 
 def app_queries(d):
@@ -594,6 +594,131 @@ def log_queries(d, kind):
         yield sel + " | json | drop __error__", [parse_json, drop("__error__")]
 
 
+def stages_of(kind):
+    """Returns the stages that are drawn: each with its text.
+
+    A filter stands behind `drop`, which would take a following `!= "2"` for a condition on its label.
+    """
+    common = [
+        (' |= "1" or "GET"', contains("1", "GET")),
+        (' != "2"', lacks("2")),
+        (' |~ "[0-9]{2}"', matches("[0-9]{2}")),
+        (' !~ "[02468]$"', lambda e: not matches("[02468]$")(e)),
+        (' | host=~".*[1357]"', label("host", whole(".*[1357]"))),
+        (' | detected_level!="error"', label("detected_level", lambda t: t != "error")),
+        (' | nothing=""', label("nothing", lambda t: t == "")),
+        (' | drop level | nothing=""', drop("level")),
+        (
+            ' | label_format both="{{.host}}-{{.detected_level}}"',
+            label_format("both", lambda e: e.get("host") + "-" + e.get("detected_level")),
+        ),
+        (" | label_format who=host", rename("who", "host")),
+        (' | regexp "(?P<digit>[3-9])"', groups("(?P<digit>[3-9])")),
+    ]
+    if kind == "access":
+        return common + [
+            (" | status >= 300", number("status", lambda v: v >= 300)),
+            (' | status_class="2xx"', label("status_class", lambda t: t == "2xx")),
+            (' | method!~"P.*"', label("method", lambda t: not whole("P.*")(t))),
+            (" | response_size < 2KB", number("response_size", lambda v: v < 2000)),
+            (
+                ' | status = 404 or path=~".*[13]"',
+                lambda e: e.get("status") == "404" or whole(".*[13]")(e.get("path")),
+            ),
+            (
+                ' | line_format "{{.status}} {{.path}}"',
+                line_format(lambda e: e.get("status") + " " + e.get("path")),
+            ),
+            (
+                ' | json | drop __error__ | nothing=""',
+                lambda e: parse_json(e) and drop("__error__")(e),
+            ),
+        ]
+    return common + [
+        (" | took > 1.5", number("took", lambda v: v > 1.5)),
+        (' | level=~"info|warn"', label("level", whole("info|warn"))),
+        (" | logfmt", parse_logfmt),
+        (' | logfmt | method="GET"', lambda e: parse_logfmt(e) and e.get("method") == "GET"),
+        (' | json | drop __error__ | nothing=""', lambda e: parse_json(e) and drop("__error__")(e)),
+        (
+            ' | line_format "{{.level}}:{{__line__}}"',
+            line_format(lambda e: e.get("level") + ":" + e.line),
+        ),
+    ]
+
+
+def drawn_stages(draw, kind):
+    some = [draw.choice(stages_of(kind)) for _ in range(draw.choice((0, 1, 1, 2, 3)))]
+    return "".join(text for text, _ in some), [stage for _, stage in some]
+
+
+def drawn_metric(d, draw, kind, by=None):
+    """Draws an aggregation of a range; returns its text and its series."""
+    text, stages = drawn_stages(draw, kind)
+    seconds = draw.choice((1, d.step, d.step, 2 * d.step + 1, 4 * d.step))
+    offset = draw.choice((0, 0, 0, 1, d.step, 3 * d.step - 1))
+    names = ["host", "level", "detected_level", "status_class", "both", "who", "digit"]
+    names += ["status", "method"] if kind == "access" else ["method", "took"]
+    unwrap = draw.choice((None, None, "response_size" if kind == "access" else "took"))
+    outer = draw.choice(("sum", "sum", "avg", "min", "max", "count"))
+    without = None
+    if by is None and draw.random() < 0.2:
+        without = draw.sample(names, 2)
+    elif by is None:
+        by = draw.sample(names, draw.randrange(3))
+    named = by or ()
+    more, labels, q, inner = "", series_labels(*named), None, ""
+    if unwrap:
+        functions = ("rate", "sum", "avg", "min", "max", "first", "last", "quantile")
+        function = draw.choice(functions)
+        more = f" | unwrap {unwrap}"
+        if function not in ("rate", "sum") and draw.random() < 0.6:
+            chosen = draw.sample(names, 1) + list(named)
+            labels, inner = only(*chosen), f" by ({', '.join(chosen)})"
+    else:
+        function = draw.choice(("count", "rate", "bytes", "bytes_rate"))
+    if function == "quantile":
+        q = draw.choice((0, 0.25, 0.5, 0.95, 1))
+    spelled = function if "rate" in function else function + "_over_time"
+    sel = '{stream="' + d.stream + '"}'
+    behind = f" offset {offset}s" if offset else ""
+    parameter = f"{q}, " if q is not None else ""
+    body = f"{spelled}({parameter}{sel}{text}{more} [{seconds}s]{behind}){inner}"
+    group = f"without ({', '.join(without)}) " if without else f"by ({', '.join(named)}) " if named else ""
+    series = d.over(
+        function, seconds, *stages, unwrap=unwrap, labels=labels, offset=offset, q=q
+    )
+    return f"{outer} {group}({body})", grouped(outer, series, by=by, without=without)
+
+
+def drawn_queries(d, draw, kind, count):
+    """Returns (text, series): queries drawn from the grammar, at instants of their own."""
+    start, step, steps = d.start, d.step, d.count
+    for _ in range(count):
+        d.step = max(1, round(step * draw.choice((0.5, 1, 2))))
+        d.start = start + draw.randrange(-3, 9) * SECOND // 2
+        d.count = draw.randrange(1, 50)
+        text, series = drawn_metric(d, draw, kind)
+        if draw.random() < 0.25:
+            by = draw.sample(["host", "level", "detected_level"], draw.randrange(3))
+            operator, operate = draw.choice(
+                (
+                    ("-", lambda a, b: a - b),
+                    ("*", lambda a, b: a * b),
+                    ("+", lambda a, b: a + b),
+                )
+            )
+            (left, some), (right, others) = (drawn_metric(d, draw, kind, by) for _ in range(2))
+            text, series = f"{left} {operator} {right}", combined(operate, some, others)
+        elif draw.random() < 0.2:
+            # No value is as near to this number as the last bits of two computations differ.
+            text, series = f"{text} > 2.71828", combined(
+                lambda a, b: a if a > b else None, series, 2.71828
+            )
+        yield text, series
+    d.start, d.step, d.count = start, step, steps
+
+
 def ask(d, path, **parameters):
     query = urllib.parse.urlencode(parameters)
     answer = json.loads(fetch(f"{d.url}/loki/api/v1/{path}?{query}"))
@@ -690,11 +815,15 @@ def check_volume(d):
 
 def main():
     url, stream, kind = sys.argv[1:4]
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(2**32)
+    count = int(sys.argv[5]) if len(sys.argv) > 5 else 40
+    draw = random.Random(seed)
+    print(f"seed {seed}")
     d = Data(url, stream)
     check_volume(d)
     queries = 0
     own = access_queries(d) if kind == "access" else app_queries(d)
-    for source in (metric_queries(d), own):
+    for source in (metric_queries(d), own, drawn_queries(d, draw, kind, count)):
         for text, expected in source:
             values = check_metric(d, text, expected)
             print(f"{values:7} values  {text}")
@@ -704,7 +833,12 @@ def main():
             lines = check_log(d, text, stages, direction)
             print(f"{lines:7} lines   {text} {direction}")
             queries += 1
-    assert queries >= 25, queries
+    for _ in range(count // 4):
+        text, stages = drawn_stages(draw, kind)
+        text, direction = '{stream="' + stream + '"}' + text, draw.choice(("forward", "backward"))
+        print(f"{check_log(d, text, stages, direction):7} lines   {text} {direction}")
+        queries += 1
+    assert queries >= 25 + count, queries
     print(f"{queries} queries on {len(d.entries)} events of {stream}: equal")
 
 

@@ -1,10 +1,10 @@
 """Prometheus' read API against a recomputation from raw events, with the standard library alone.
 
-Usage: prometheus.py URL STREAM TRAFFIC STATS. STREAM is a stream of access logs, TRAFFIC and STATS are
+Usage: prometheus.py URL STREAM TRAFFIC STATS [SEED [COUNT]]. STREAM is a stream of access logs, TRAFFIC and STATS are
 the names of its default rollups. The script reads all events of the stream by SQL. For each query it
 computes the answer from these events by a function of its own (it reads no PromQL, and shares no code
 with the server), and compares it with the server's at instants inside, between and around buckets, and
-at the steps of a range.
+at the steps of a range. COUNT more queries are drawn from a grammar.
 """
 
 import bisect
@@ -12,12 +12,15 @@ import calendar
 import datetime
 import json
 import math
+import random
 import re
 import sys
 import urllib.parse
 import urllib.request
 
 URL, STREAM, TRAFFIC, STATS = sys.argv[1:5]
+SEED = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(2**32)
+COUNT = int(sys.argv[6]) if len(sys.argv) > 6 else 20
 API = URL + "/prometheus/api/v1/"
 HITS = f"logmill_{TRAFFIC}_hits_total"
 BYTES = f"logmill_{TRAFFIC}_bytes_total"
@@ -465,6 +468,9 @@ def instants():
     middle = FIRST + span * 0.5
     yield from [floor(FIRST), floor(FIRST) + 60, floor(LAST) + 60, floor(LAST) + 4000.5]
     yield from [floor(middle), floor(middle) + 17.25, floor(middle, 3600), floor(middle, 86400)]
+    # Weeks begin on Sunday, as that of 4 January 1970.
+    sunday = floor(LAST - 3 * 86400, 7 * 86400) + 3 * 86400
+    yield from [sunday, sunday + 86400, sunday + 7 * 86400]
     busiest = max(KEYED["traffic"].values(), key=lambda group: len(group[0]))[0]
     for part in (0.2, 0.7, 0.95):
         yield floor(busiest[int(len(busiest) * part)]) + 60
@@ -507,9 +513,77 @@ def check_whole_buckets():
     return raw
 
 
+# ---- queries that are drawn
+
+def full(name, pattern):
+    """The test of a label by a pattern, which an absent label passes as an empty text."""
+    return lambda labels: re.fullmatch(pattern, labels.get(name, "")) is not None
+
+
+SELECTORS = {
+    "traffic": [
+        ("", everything), ('{status="404"}', full("status", "404")), ('{status=~"2.."}', full("status", "2..")),
+        ('{site=""}', full("site", "")), ('{method!="GET"}', lambda l: l.get("method") != "GET"),
+        ('{status!~"4..|5..",method=~"GET|POST"}',
+         lambda l: not is_error(l) and full("method", "GET|POST")(l)),
+    ],
+    "stats": [
+        ("", everything), ('{path=~".*a.*"}', full("path", ".*a.*")),
+        ('{path!~"/a.*"}', lambda l: not full("path", "/a.*")(l)),
+    ],
+}
+LABELS = {"traffic": ["site", "status", "method"], "stats": ["site", "path"]}
+REDUCE = {"sum": sum, "avg": mean, "min": min, "max": max, "count": len}
+
+
+def drawn_vector(draw, names=None):
+    """An aggregation of a counter, or of its increase or rate over a window."""
+    keys, metric, of = draw.choice(
+        [("traffic", HITS, len), ("traffic", BYTES, size_sum), ("stats", PATHS, len)])
+    selector, passes = draw.choice(SELECTORS[keys])
+    seconds = draw.choice([60, 61, 90, 120, 300, 1800, 3600, 5400, 7200, 86400, 90000])
+    offset = draw.choice([0, 0, 60, 90, 3600, 86400])
+    behind = f" offset {offset}s" if offset else ""
+    function = draw.choice(["increase", "increase", "rate", "counter"])
+    if function == "counter":
+        text = f"{metric}{selector}{behind}"
+        values = lambda t: total(keys, t - offset, passes, of=of)
+    else:
+        text = f"{function}({metric}{selector}[{seconds}s]{behind})"
+        compute = {"increase": increase, "rate": rate}[function]
+        values = lambda t: compute(keys, t - offset, seconds, passes, of)
+    reduce = draw.choice(list(REDUCE))
+    without = names is None and draw.random() < 0.3
+    if names is None:
+        names = draw.sample(LABELS[keys], draw.randrange(len(LABELS[keys]) + 1))
+    text = f"{reduce} {'without' if without else 'by'} ({', '.join(names)}) ({text})"
+    return text, lambda t: grouped(values(t), names, REDUCE[reduce], without)
+
+
+def drawn_query(draw):
+    text, vector_at = drawn_vector(draw)
+    kind = draw.random()
+    if kind < 0.6:
+        return text, vector_at
+    if kind < 0.7:
+        # No value is as near to this number as the last bits of two computations differ.
+        return f"{text} > 2.71828", lambda t: kept(vector_at(t), lambda v: v > 2.71828)
+    names = draw.sample(LABELS["traffic"], draw.randrange(2))
+    (left, some), (right, others) = (drawn_vector(draw, names) for _ in range(2))
+    operator, both = draw.choice([
+        ("-", lambda a, b: {k: a[k] - b[k] for k in a.keys() & b.keys()}),
+        ("unless", lambda a, b: {k: a[k] for k in a.keys() - b.keys()}),
+        ("or", lambda a, b: {**b, **a}),
+    ])
+    return f"{left} {operator} {right}", lambda t: both(some(t), others(t))
+
+
 def main():
     failed = 0
-    for query, model in CHECKS:
+    draw = random.Random(SEED)
+    print(f"seed {SEED}")
+    drawn = [drawn_query(draw) for _ in range(COUNT)]
+    for query, model in CHECKS + drawn:
         try:
             print(f"ok {check(query, model)} values: {query}")
         except (AssertionError, urllib.error.HTTPError) as error:
@@ -517,7 +591,7 @@ def main():
             print(f"FAILED {query}: {told}")
             failed += 1
     print(f"ok {check_whole_buckets()} events in whole hours")
-    print(f"{len(CHECKS)} queries over {len(EVENTS)} events, {failed} failed")
+    print(f"{len(CHECKS) + COUNT} queries over {len(EVENTS)} events, {failed} failed")
     sys.exit(failed > 0)
 
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt;
 use query::logql::{
@@ -18,6 +17,7 @@ use super::Lines;
 use super::parameters::{Given, Refused, wrong};
 use crate::server::answer;
 use crate::server::app::App;
+use crate::server::read_call::ReadCall;
 use crate::server::status::Who;
 
 /// Most range aggregations of a query: each is a read of raw events.
@@ -49,19 +49,13 @@ pub(super) fn selector(text: Option<&str>) -> Refused<LogQuery> {
 }
 
 impl LokiRequest {
-    pub(super) async fn new(
-        app: &Arc<App>,
-        who: Who,
-        query: Option<String>,
-        body: Body,
-        known: &[&str],
-    ) -> Refused<Self> {
-        let given = Given::read(query, body, known).await?;
+    pub(super) async fn new(call: ReadCall) -> Refused<Self> {
+        let (app, who, given) = call.read().await?;
         Ok(Self {
-            app: Arc::clone(app),
-            who,
-            given,
             snapshot: app.serving.store.snapshot(),
+            app,
+            who,
+            given: Given(given),
         })
     }
 

@@ -1,10 +1,8 @@
 //! Labels and fields that Grafana probes: those of streams, and those of a sample of lines.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::Path;
 use axum::response::Response;
 use query::logql::{
     Direction, Expr, LABELS, Labels, LogRange, Stage, bytes, duration_ns, label_names,
@@ -12,24 +10,18 @@ use query::logql::{
 use serde_json::{Value as Json, json};
 
 use super::asked::LokiRequest;
+use super::forms;
 use super::names::sets;
 use super::parameters::{LIMIT_MAX, Refused, wrong};
-use super::{FIELDS, NAMES, forms};
-use crate::server::app::App;
-use crate::server::status::Who;
+use crate::server::read_call::ReadCall;
 
 /// Lines of a sample, and fields of an answer, without a limit, as in Loki.
 const LIMIT_DEFAULT: usize = 1000;
 
 /// Returns the labels of a selector's streams with the number of their values.
-pub(super) async fn labels(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn labels(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &NAMES).await?;
+        let asked = LokiRequest::new(call).await?;
         let (range, query) = (asked.given.range()?, asked.selector()?);
         let known = label_names(&asked.rows(query.label_names()).await?);
         let mut found = Vec::new();
@@ -121,14 +113,9 @@ async fn sample(asked: &LokiRequest) -> Refused<Detected> {
 }
 
 /// Returns the fields of the newest lines.
-pub(super) async fn fields(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn fields(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &FIELDS).await?;
+        let asked = LokiRequest::new(call).await?;
         let Detected {
             fields,
             limit,
@@ -152,15 +139,9 @@ pub(super) async fn fields(
 }
 
 /// Returns the values of a field in the newest lines.
-pub(super) async fn values(
-    State(app): State<Arc<App>>,
-    who: Who,
-    Path(name): Path<String>,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn values(Path(name): Path<String>, call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &FIELDS).await?;
+        let asked = LokiRequest::new(call).await?;
         let Detected {
             mut fields, limit, ..
         } = sample(&asked).await?;

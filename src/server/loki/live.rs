@@ -28,6 +28,7 @@ use crate::access::{Action, Target};
 use crate::serve::Client;
 use crate::server::answer;
 use crate::server::app::App;
+use crate::server::read_call::CallParameters;
 use crate::server::status::Who;
 use crate::server::tail::feed::{Follow, Piece, Pieces};
 use crate::server::tail::{TailPlaces, join, places};
@@ -89,7 +90,9 @@ pub(super) async fn tail(
 
 /// Returns the query, and the lines from before that are sent first.
 fn asked(parameters: &Option<String>) -> Refused<(LogQuery, LogRange)> {
-    let given = Given::of(parameters.as_deref().unwrap_or_default())?;
+    let given = Given(CallParameters::of(
+        parameters.as_deref().unwrap_or_default(),
+    )?);
     let start_ns = given.time("start")?;
     let limit = given.number("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
     // Events come in the order of their arrival, so that there is nothing to wait for.

@@ -1,19 +1,16 @@
 //! Labels, their values, and the sets of them that events have.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::Path;
 use axum::response::Response;
 use query::logql::{LABELS, Labels, LogQuery, label_names, label_sets};
 use serde_json::json;
 
 use super::asked::{LokiRequest, selector};
+use super::forms;
 use super::parameters::{Refused, wrong};
-use super::{NAMES, SERIES, forms};
-use crate::server::app::App;
-use crate::server::status::Who;
+use crate::server::read_call::ReadCall;
 
 /// Most values of a label, and most sets of labels, of an answer.
 const SETS_MAX: usize = 10_000;
@@ -39,14 +36,9 @@ pub(super) async fn sets(
 }
 
 /// Returns the labels that the streams of a selector have.
-pub(super) async fn labels(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn labels(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &NAMES).await?;
+        let asked = LokiRequest::new(call).await?;
         asked.given.range()?;
         let mut names = label_names(&asked.rows(asked.selector()?.label_names()).await?);
         names.sort_unstable();
@@ -62,15 +54,9 @@ pub(super) fn is_label(name: &str) -> bool {
 }
 
 /// Returns the values of a label; none if it is no label of a stream.
-pub(super) async fn values(
-    State(app): State<Arc<App>>,
-    who: Who,
-    Path(name): Path<String>,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn values(Path(name): Path<String>, call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &NAMES).await?;
+        let asked = LokiRequest::new(call).await?;
         let (range, query) = (asked.given.range()?, asked.selector()?);
         if !is_label(&name) {
             return Err(wrong("a label has letters, digits and _ in its name"));
@@ -88,14 +74,9 @@ pub(super) async fn values(
 }
 
 /// Returns the sets of labels of a selector's events.
-pub(super) async fn series(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn series(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &SERIES).await?;
+        let asked = LokiRequest::new(call).await?;
         let range = asked.given.range()?;
         let mut selectors: Vec<&str> = asked.given.all("match[]").collect();
         selectors.extend(asked.given.all("match"));

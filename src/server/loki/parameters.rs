@@ -1,17 +1,15 @@
 //! Parameters of a request, from its address and from a form in its body.
 
+use std::ops::Deref;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::body::Body;
 use axum::response::Response;
 use chrono::DateTime;
 use query::logql::{Direction, duration_ns};
 
-use crate::server::routes::decode;
-use crate::server::{answer, body};
+use crate::server::answer;
+use crate::server::read_call::{CallParameters, WrongParameter};
 
-/// Maximum bytes of a form.
-const BODY_BYTES_MAX: usize = 1 << 20;
 /// Lines of an answer without `limit`, as in Loki.
 const LIMIT_DEFAULT: usize = 100;
 /// Most lines of an answer, as in Loki.
@@ -27,11 +25,25 @@ pub(super) type Refused<T> = Result<T, Box<Response>>;
 
 /// The parameters of a request.
 #[derive(Debug)]
-pub(super) struct Given(Vec<(String, String)>);
+pub(super) struct Given(pub(super) CallParameters);
+
+impl Deref for Given {
+    type Target = CallParameters;
+
+    fn deref(&self) -> &CallParameters {
+        &self.0
+    }
+}
 
 /// Returns the response to a wrong parameter.
 pub(super) fn wrong(message: &str) -> Box<Response> {
     Box::new(answer::bad_request(message))
+}
+
+impl From<WrongParameter> for Box<Response> {
+    fn from(WrongParameter(message): WrongParameter) -> Self {
+        wrong(&message)
+    }
 }
 
 /// Returns the present in nanoseconds since 1970.
@@ -43,59 +55,6 @@ pub(super) fn now() -> i64 {
 }
 
 impl Given {
-    /// Reads the parameters of an address, whose names are checked, and of a body.
-    pub(super) async fn read(query: Option<String>, body: Body, known: &[&str]) -> Refused<Self> {
-        let body = body::whole(body, BODY_BYTES_MAX).await;
-        let body = body.ok_or_else(|| wrong("the form has more than 1 MiB"))?;
-        let body = std::str::from_utf8(&body).map_err(|_| wrong("the form is not UTF-8"))?;
-        let form = Self::of(body)?;
-        if let Some((unknown, _)) = form.0.iter().find(|(name, _)| !known.contains(&&**name)) {
-            let known = known.join(", ");
-            return Err(wrong(&format!(
-                "unknown parameter {unknown:?} in the form; the parameters are {known}"
-            )));
-        }
-        let mut all = Self::of(query.as_deref().unwrap_or_default())?;
-        all.0.extend(form.0);
-        for (at, (name, _)) in all.0.iter().enumerate() {
-            let is_list = name.starts_with("match");
-            if !is_list && all.0[..at].iter().any(|(before, _)| before == name) {
-                return Err(wrong(&format!("the parameter {name} is given twice")));
-            }
-        }
-        Ok(all)
-    }
-
-    /// Reads the parameters of an address or a form.
-    pub(super) fn of(text: &str) -> Refused<Self> {
-        let mut all = Vec::new();
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match (decode(name), decode(value)) {
-                (Some(name), Some(value)) => all.push((name, value)),
-                _ => return Err(wrong("the parameters are not percent-encoded UTF-8")),
-            }
-        }
-        Ok(Self(all))
-    }
-
-    /// Returns a parameter; an empty one is none.
-    pub(super) fn text<'a>(&'a self, name: &'a str) -> Option<&'a str> {
-        self.all(name).next().filter(|value| !value.is_empty())
-    }
-
-    /// Returns all values of a parameter.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let named = self.0.iter().filter(move |(known, _)| known == name);
-        named.map(|(_, value)| value.as_str())
-    }
-
-    /// Returns a parameter that a request must have.
-    pub(super) fn needed<'a>(&'a self, name: &'a str) -> Refused<&'a str> {
-        let missing = || wrong(&format!("the parameter {name} is missing"));
-        self.text(name).ok_or_else(missing)
-    }
-
     /// Returns a time in nanoseconds since 1970. A whole number of up to ten digits is seconds, a
     /// longer one nanoseconds, as in Loki; so are a number with a point and RFC 3339.
     pub(super) fn time(&self, name: &str) -> Refused<Option<i64>> {

@@ -1,10 +1,7 @@
 //! Numbers of events and bytes of a selector, as Grafana shows them beside a query.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use query::QueryStats;
 use query::logql::{
@@ -15,11 +12,10 @@ use serde_json::json;
 use storage::Name;
 
 use super::asked::LokiRequest;
+use super::forms;
 use super::names::{is_label, sets};
 use super::parameters::{LIMIT_MAX, Refused, wrong};
-use super::{STATS, VOLUME, VOLUME_RANGE, forms};
-use crate::server::app::App;
-use crate::server::status::Who;
+use crate::server::read_call::ReadCall;
 
 /// Series of an answer without `limit`, as in Loki.
 const LIMIT_DEFAULT: usize = 100;
@@ -27,14 +23,9 @@ const STREAM: &str = "stream";
 
 /// Returns the number of events, and the bytes of the parts that hold them, as far as they are
 /// sealed: a hint of the cost of a query.
-pub(super) async fn stats(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn stats(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &STATS).await?;
+        let asked = LokiRequest::new(call).await?;
         let range = asked.given.range()?;
         asked.given.needed("query")?;
         let sets = sets(&asked, &asked.selector()?, &[STREAM], range).await?;
@@ -151,14 +142,9 @@ fn labels_alone(all: Vec<Series>, steps: Steps) -> Vec<Series> {
 }
 
 /// Returns the bytes of lines of a range, by labels.
-pub(super) async fn volume(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn volume(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &VOLUME).await?;
+        let asked = LokiRequest::new(call).await?;
         let (start_ns, end_ns) = asked.given.range()?;
         let range_ns = end_ns.saturating_sub(start_ns);
         let (all, stats) = volumes(&asked, Steps::instant(end_ns), range_ns).await?;
@@ -168,14 +154,9 @@ pub(super) async fn volume(
 }
 
 /// Returns the bytes of lines of each step of a range, by labels.
-pub(super) async fn volume_range(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn volume_range(call: ReadCall) -> Response {
     let answer = async {
-        let asked = LokiRequest::new(&app, who, parameters, body, &VOLUME_RANGE).await?;
+        let asked = LokiRequest::new(call).await?;
         let (start_ns, end_ns) = asked.given.range()?;
         let step_ns = asked.given.step((start_ns, end_ns))?;
         let steps = Steps::new(start_ns, end_ns, step_ns);

@@ -24,9 +24,9 @@ fn is_aligned(calendar: Calendar, level: Level, steps: Steps, range: i64) -> boo
     steps.count() <= STEPS_MAX && steps.iter().all(edges)
 }
 
-/// Returns the levels that a selector reads of a family: of a counter the coarsest whose buckets
-/// align with all windows and are all known, or the finest; of a gauge those that it names, or the
-/// finest.
+/// Returns the levels that a selector reads of a family. Of a counter it is the coarsest whose
+/// buckets align with all windows and are all known (of instants not weeks), or the finest; of a
+/// gauge those that it names, or the finest.
 pub(super) fn levels(family: &Family, need: &Need) -> Vec<Level> {
     let finest: Vec<Level> = family.levels().take(1).collect();
     if family.is_gauge() {
@@ -41,6 +41,10 @@ pub(super) fn levels(family: &Family, need: &Need) -> Vec<Level> {
     let from_us = us(need.steps.start.saturating_sub(range));
     let mut aligned: Vec<Level> = family.levels().rev().collect();
     aligned.retain(|level| is_aligned(calendar, *level, need.steps, range));
+    if let Reads::Instants = need.reads {
+        // An instant is the sum of all time before, and months do not add up to it at a week.
+        aligned.retain(|level| *level != Level::Week);
+    }
     let is_known = |level: &&Level| family.complete_from_us(**level) <= from_us;
     match aligned.iter().find(is_known).or(aligned.first()) {
         Some(level) => vec![*level],
@@ -83,8 +87,9 @@ pub(super) fn before(family: &Family, level: Level, to_us: i64) -> Vec<(Level, B
     let calendar = family.calendar();
     let mut pieces = Vec::new();
     let mut from_us = None;
-    // Weeks begin within months.
-    let levels = family.levels().filter(|l| *l > level && *l != Level::Week);
+    // Weeks begin within months and years.
+    let levels = family.levels();
+    let levels = levels.filter(|l| *l > level && *l != Level::Week && level != Level::Week);
     for coarse in levels.rev() {
         let until_us = calendar.bucket(coarse, to_us).start_us;
         let is_known = from_us.is_none_or(|from| family.complete_from_us(coarse) <= from);

@@ -1,10 +1,8 @@
 //! `series`, `labels` and `label/{name}/values`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::Path;
 use axum::response::Response;
 use promql_parser::label::{METRIC_NAME, Matcher};
 use serde_json::Value as Json;
@@ -14,8 +12,7 @@ use super::levels::us;
 use super::statement::{Buckets, CellChoice};
 use super::{Asked, DataResult, LabelName, cells, forms};
 use crate::promql::{KeptLabels, Labels, PromqlError, label_name, selector_matchers};
-use crate::server::app::App;
-use crate::server::status::Who;
+use crate::server::read_call::ReadCall;
 
 /// Buckets of a request's range beyond which a coarser level is read.
 const BUCKETS_MAX: i64 = 500;
@@ -106,14 +103,9 @@ fn limited(limit: usize, texts: &BTreeSet<String>) -> DataResult {
 
 /// Returns the labels of series. The bounds of histograms depend on the values of a range, so one
 /// series stands for all bounds.
-pub(super) async fn series(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn series(call: ReadCall) -> Response {
     let answer = async {
-        let asked = Asked::new(app, who, parameters, body).await?;
+        let asked = Asked::new(call).await?;
         let selections = asked.selections()?;
         if selections.is_empty() {
             return Err(PromqlError::BadData(
@@ -144,14 +136,9 @@ pub(super) async fn series(
 }
 
 /// Returns the names of labels.
-pub(super) async fn labels(
-    State(app): State<Arc<App>>,
-    who: Who,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn labels(call: ReadCall) -> Response {
     let answer = async {
-        let asked = Asked::new(app, who, parameters, body).await?;
+        let asked = Asked::new(call).await?;
         let selections = asked.selections()?;
         let takes = |family: &&Family| {
             selections.is_empty()
@@ -167,15 +154,9 @@ pub(super) async fn labels(
 }
 
 /// Returns the values of a label.
-pub(super) async fn values(
-    State(app): State<Arc<App>>,
-    who: Who,
-    Path(name): LabelName,
-    RawQuery(parameters): RawQuery,
-    body: Body,
-) -> Response {
+pub(super) async fn values(Path(name): LabelName, call: ReadCall) -> Response {
     let answer = async {
-        let asked = Asked::new(app, who, parameters, body).await?;
+        let asked = Asked::new(call).await?;
         let name = label_name(&name)?;
         let mut selections = asked.selections()?;
         if selections.is_empty() {

@@ -1,22 +1,33 @@
 //! Parameters of a request, from its address and from a form in its body.
 
+use std::ops::Deref;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use axum::body::Body;
 use chrono::DateTime;
 
 use crate::promql::{PromqlError, Steps};
-use crate::server::body;
-use crate::server::routes::decode;
+use crate::server::read_call::{CallParameters, WrongParameter};
 
-/// Maximum bytes of a form.
-const BODY_BYTES_MAX: usize = 1 << 20;
 /// The greatest number of seconds since 1970 that is taken as a time.
 const SECONDS_MAX: f64 = 253_370_764_800.0;
 
 /// The parameters of a request.
 #[derive(Debug)]
-pub(super) struct Given(Vec<(String, String)>);
+pub(super) struct Given(pub(super) CallParameters);
+
+impl Deref for Given {
+    type Target = CallParameters;
+
+    fn deref(&self) -> &CallParameters {
+        &self.0
+    }
+}
+
+impl From<WrongParameter> for PromqlError {
+    fn from(WrongParameter(message): WrongParameter) -> Self {
+        Self::BadData(message)
+    }
+}
 
 /// Returns the present in milliseconds since 1970.
 pub(super) fn now() -> i64 {
@@ -27,41 +38,6 @@ pub(super) fn now() -> i64 {
 }
 
 impl Given {
-    /// Reads the parameters of an address and of a body.
-    pub(super) async fn read(query: &str, body: Body) -> Result<Self, PromqlError> {
-        let bad = |why: &str| PromqlError::BadData(why.to_owned());
-        let body = body::whole(body, BODY_BYTES_MAX).await;
-        let body = body.ok_or_else(|| bad("the form has more than 1 MiB"))?;
-        let body = std::str::from_utf8(&body).map_err(|_| bad("the form is not UTF-8"))?;
-        let pairs = body.split('&').chain(query.split('&'));
-        let mut all = Vec::new();
-        for pair in pairs.filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match (decode(name), decode(value)) {
-                (Some(name), Some(value)) => all.push((name, value)),
-                _ => return Err(bad("the form is not percent-encoded UTF-8")),
-            }
-        }
-        Ok(Self(all))
-    }
-
-    /// Returns a parameter; an empty one is none.
-    pub(super) fn text<'a>(&'a self, name: &'a str) -> Option<&'a str> {
-        self.all(name).next().filter(|value| !value.is_empty())
-    }
-
-    /// Returns all values of a parameter.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let named = self.0.iter().filter(move |(known, _)| known == name);
-        named.map(|(_, value)| value.as_str())
-    }
-
-    /// Returns a parameter that a request must have.
-    pub(super) fn needed<'a>(&'a self, name: &'a str) -> Result<&'a str, PromqlError> {
-        let missing = || PromqlError::BadData(format!("invalid parameter {name:?}: it is missing"));
-        self.text(name).ok_or_else(missing)
-    }
-
     /// Returns a time in milliseconds.
     pub(super) fn time(&self, name: &str) -> Result<Option<i64>, PromqlError> {
         let Some(text) = self.text(name) else {

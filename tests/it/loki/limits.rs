@@ -126,3 +126,20 @@ fn a_query_is_bounded() {
     let told = message(server.post("/loki/api/v1/query", &[], long.as_bytes()), 400);
     assert!(told.contains("1 MiB"), "{told}");
 }
+
+#[test]
+fn a_parameter_of_a_form_is_checked_as_one_of_the_address() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    for (form, told) in [
+        ("query=vector(1)&tmie=3", "did you mean time?"),
+        ("query=vector(1)&query=vector(2)", "query is given twice"),
+        ("query=%zz", "percent-encoded"),
+    ] {
+        let posted = server.post("/loki/api/v1/query", &[], form.as_bytes());
+        let message = message(posted, 400);
+        assert!(message.contains(told), "{message}");
+    }
+    let posted = server.post("/loki/api/v1/query", &[], b"query=vector(1)&time=3");
+    posted.status(200);
+}

@@ -6,13 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{access, served};
-use crate::support::{Home, Output, PAST_S, Server, finish, import, python, test_data};
+use crate::support::{Home, Output, PAST_S, Server, finish, import, python, seed, test_data};
 
 /// Runs the evaluation on a stream; `None` without a Python.
 fn evaluated(server: &Server, stream: &str, kind: &str) -> Option<Output> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/loki.py");
     let mut evaluation = Command::new(python()?);
-    evaluation.arg(script).args([&server.url, stream, kind]);
+    evaluation
+        .arg(script)
+        .args([&server.url, stream, kind, &seed().to_string()]);
     let told = finish(&mut evaluation, &[]).code(0);
     println!("{}", told.stdout);
     assert!(told.stdout.contains(": equal"), "{}", told.stdout);

@@ -10,14 +10,18 @@ fn a_wrong_parameter_is_named() {
     let hits = ("query", "logmill_traffic_hits_total");
     let (from, to) = (("start", "1709251200"), ("end", "1709254800"));
     for (call, parameters, said) in [
-        ("query", &[][..], "\"query\": it is missing"),
+        ("query", &[][..], "the parameter query is missing"),
         ("query", &[("query", "sum(")], "invalid parameter \"query\""),
         ("query", &[hits, ("time", "noon")], "\"time\""),
         ("query", &[hits, ("time", "1e300")], "\"time\""),
         ("query", &[hits, ("timeout", "-1s")], "\"timeout\""),
         ("query", &[hits, ("timeout", "0")], "\"timeout\""),
         ("query", &[hits, ("limit", "-1")], "\"limit\""),
-        ("query_range", &[hits, from, to], "\"step\": it is missing"),
+        (
+            "query_range",
+            &[hits, from, to],
+            "the parameter step is missing",
+        ),
         ("query_range", &[hits, from, to, ("step", "0")], "\"step\""),
         ("query_range", &[hits, from, to, ("step", "-1")], "\"step\""),
         (
@@ -28,7 +32,7 @@ fn a_wrong_parameter_is_named() {
         (
             "query_range",
             &[hits, to, ("step", "1")],
-            "\"start\": it is missing",
+            "the parameter start is missing",
         ),
         (
             "query_range",
@@ -102,6 +106,16 @@ fn a_wrong_parameter_is_named() {
         "bad_data",
         "percent-encoded",
     );
+    for (text, told) in [
+        ("query=1&tmie=3", "did you mean time?"),
+        ("query=1&query=2", "query is given twice"),
+    ] {
+        let posted = server.post(path, &super::FORM, text.as_bytes());
+        fails(posted, 400, "bad_data", told);
+        // A parameter of the address counts as one of the form.
+        let posted = server.post(&format!("{path}?query=1"), &super::FORM, text.as_bytes());
+        fails(posted, 400, "bad_data", "query is given twice");
+    }
     fails(
         server.post(path, &super::FORM, b"query=\xff"),
         400,

@@ -4,14 +4,20 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Home, PAST_S, Server, finish, line, python, test_data};
+use crate::support::{Home, PAST_S, Server, finish, line, python, seed, test_data};
 
 #[track_caller]
 fn recompute(server: &Server, python: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/prometheus.py");
     let mut recomputation = Command::new(python);
     recomputation.arg(script);
-    recomputation.args([&server.url, "access", "traffic", "stats"]);
+    recomputation.args([
+        &server.url,
+        "access",
+        "traffic",
+        "stats",
+        &seed().to_string(),
+    ]);
     let told = finish(&mut recomputation, &[]);
     assert_eq!(told.code, 0, "{}{}", told.stdout, told.stderr);
     assert!(told.stdout.contains(", 0 failed"), "{}", told.stdout);
