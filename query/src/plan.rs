@@ -3,6 +3,7 @@
 
 pub(crate) mod binder;
 pub(crate) mod bound;
+pub(crate) mod checked_arithmetic;
 pub(crate) mod checked_sums;
 pub(crate) mod datafusion_fixes;
 pub(crate) mod dialect;
@@ -10,7 +11,9 @@ pub(crate) mod distinct_predicate;
 pub(crate) mod hints;
 pub(crate) mod known_counts;
 pub(crate) mod planner;
+pub(crate) mod rewrite;
 pub(crate) mod rollup_rewrite;
 pub(crate) mod rules;
+pub(crate) mod session_zone;
 pub(crate) mod statement;
 pub(crate) mod top_k;

@@ -1,6 +1,7 @@
 //! Queries over stores on a real disk.
 
 mod accuracy;
+mod arithmetic;
 mod compacted;
 mod conclusions;
 mod documents;

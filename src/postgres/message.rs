@@ -3,6 +3,9 @@
 //! Reading is total: any bytes are a message or [`Malformed`]. The crates that read these messages
 //! panic on short ones, or take what follows a message for its end.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Bytes that are no message.
@@ -180,6 +183,11 @@ impl Body {
     /// Reads a number.
     pub(super) fn u32(&mut self) -> Parsed<u32> {
         self.array().map(u32::from_be_bytes)
+    }
+
+    /// Reads a number.
+    pub(super) fn i64(&mut self) -> Parsed<i64> {
+        self.array().map(i64::from_be_bytes)
     }
 
     fn format(&mut self) -> Parsed<Format> {

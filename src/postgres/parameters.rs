@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use arrow::util::display::FormatOptions;
 use bytes::Bytes;
 use chrono_tz::Tz;
@@ -28,7 +28,7 @@ const BAD_BINARY: &str = "22P03";
 const DECIMAL_DIGITS: u8 = 38;
 
 /// Types of parameters by their number (`pg_type.oid`), with the type of the engine.
-const TYPES: [(u32, u32, DataType); 19] = [
+const TYPES: [(u32, u32, DataType); 20] = [
     // type, array of it, type of the engine
     (16, 1000, DataType::Boolean),
     (17, 1001, DataType::Binary),
@@ -47,6 +47,7 @@ const TYPES: [(u32, u32, DataType); 19] = [
     (1082, 1182, DataType::Date32),
     (1083, 1183, DataType::Time64(TimeUnit::Microsecond)),
     (1114, 1115, DataType::Timestamp(TimeUnit::Microsecond, None)),
+    (1186, 1187, DataType::Interval(IntervalUnit::MonthDayNano)),
     (2950, 2951, DataType::Utf8),
     (3802, 3807, DataType::Utf8),
 ];
@@ -166,6 +167,12 @@ pub(super) fn of_text(text: &str, of: &DataType, zone: Tz) -> Result<ScalarValue
             ScalarValue::List(ScalarValue::new_list(&values, item.data_type(), true))
         }
         DataType::Float64 if is_decimal(text) => decimal(text)?,
+        DataType::Interval(_) if text.contains([',', ':']) => of_text(&in_units(text), of, zone)?,
+        // PostgreSQL ignores an offset here; JDBC sends that of its machine with a local time.
+        DataType::Timestamp(_, None) if offset_at(text).is_some() => {
+            let local = &text[..offset_at(text).unwrap_or(text.len())];
+            of_text(local, of, zone)?
+        }
         of => {
             let texts: ArrayRef = Arc::new(StringArray::from(vec![text.trim()]));
             let options = CastOptions {
@@ -175,6 +182,34 @@ pub(super) fn of_text(text: &str, of: &DataType, zone: Tz) -> Result<ScalarValue
             scalar(&cast_with_options(&texts, of, &options).map_err(|_| bad())?)?
         }
     })
+}
+
+/// Writes an interval as arrow reads it: `1 day, 02:30:00` as `1 day 02 hours 30 mins 00 secs`.
+fn in_units(text: &str) -> String {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    let words = words.flat_map(|word| {
+        let (sign, clock) = match word.strip_prefix('-') {
+            Some(clock) => ("-", clock),
+            None => ("", word),
+        };
+        match clock.contains(':') {
+            true => {
+                let fields = clock.split(':').zip(["hours", "mins", "secs"]);
+                fields
+                    .map(|(n, unit)| format!("{sign}{n} {unit}"))
+                    .collect()
+            }
+            false => vec![word.to_owned()],
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns where the offset of a local time begins.
+fn offset_at(text: &str) -> Option<usize> {
+    let clock = text.find(':')?;
+    let offset = text[clock..].find(['+', '-', 'Z', 'z'])?;
+    Some(clock + offset)
 }
 
 /// Returns whether a number has digits that a float may not keep.
@@ -278,6 +313,7 @@ fn binary(bytes: &Bytes, of: &DataType, is_numeric: bool) -> Result<ScalarValue>
             ScalarValue::TimestampMicrosecond(Some(micros()?), Some("UTC".into()))
         }
         DataType::Timestamp(_, None) => ScalarValue::TimestampMicrosecond(Some(micros()?), None),
+        DataType::Interval(_) => interval(bytes).ok_or_else(bad)?,
         DataType::List(item) => {
             let values = array(bytes, item.data_type()).map_err(|_| bad())?;
             ScalarValue::List(ScalarValue::new_list(&values, item.data_type(), true))
@@ -300,6 +336,16 @@ fn integer(bytes: &Bytes) -> Option<ScalarValue> {
         8 => ScalarValue::Int64(Some(i64::from_be_bytes(bytes.as_ref().try_into().ok()?))),
         _ => return None,
     })
+}
+
+/// Reads microseconds, days and months.
+fn interval(bytes: &Bytes) -> Option<ScalarValue> {
+    let mut body = Body(bytes.clone());
+    let (micros, days, months) = (body.i64().ok()?, body.i32().ok()?, body.i32().ok()?);
+    body.end().ok()?;
+    let nanoseconds = micros.checked_mul(1_000)?;
+    let interval = IntervalMonthDayNano::new(months, days, nanoseconds);
+    Some(ScalarValue::IntervalMonthDayNano(Some(interval)))
 }
 
 /// Reads the values of an array of at most one dimension.

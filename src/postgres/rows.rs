@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::timezone::Tz as ZoneOrOffset;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
+use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
+use chrono::DateTime;
 use chrono_tz::Tz;
 use futures::StreamExt;
 use query::Answer;
@@ -127,9 +130,15 @@ impl Rows {
         let columns = self.schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
             // A parameter may have had another type before its value was known.
-            match query::pg_type(field.data_type()) == query::pg_type(array.data_type()) {
-                true => Cells::of(field, array),
-                false => Cells::of(field, &cast(array, field.data_type())?),
+            match (field.data_type(), array.data_type()) {
+                (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(zone))) => {
+                    let local = local_times(array, zone)?;
+                    Cells::of(field, &local)
+                }
+                (of, found) if query::pg_type(of) == query::pg_type(found) => {
+                    Cells::of(field, array)
+                }
+                (of, _) => Cells::of(field, &cast(array, of)?),
             }
         });
         let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
@@ -163,6 +172,49 @@ impl Rows {
         }
         written
     }
+}
+
+/// Returns the columns as the client is told: a time of another zone than the session's, as
+/// `AT TIME ZONE` makes it, is a `timestamp` of that zone's clocks.
+pub(super) fn wire_schema(schema: &SchemaRef, zone: Tz) -> SchemaRef {
+    let is_foreign = |of: &DataType| match of {
+        DataType::Timestamp(_, Some(other)) => {
+            !matches!(&**other, "UTC" | "+00:00") && **other != *zone.name()
+        }
+        _ => false,
+    };
+    if !schema
+        .fields()
+        .iter()
+        .any(|field| is_foreign(field.data_type()))
+    {
+        return Arc::clone(schema);
+    }
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        of @ DataType::Timestamp(unit, _) if is_foreign(of) => {
+            let local = DataType::Timestamp(*unit, None);
+            Arc::new(field.as_ref().clone().with_data_type(local))
+        }
+        _ => Arc::clone(field),
+    });
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        schema.metadata().clone(),
+    ))
+}
+
+/// Returns what the clocks of a zone show, as timestamps without a zone.
+fn local_times(times: &ArrayRef, zone: &str) -> std::result::Result<ArrayRef, ArrowError> {
+    let zone: ZoneOrOffset = zone.parse()?;
+    let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let instants = cast(times, &micros)?;
+    let instants = instants.as_primitive::<TimestampMicrosecondType>();
+    let local = instants.unary_opt::<_, TimestampMicrosecondType>(|at| {
+        let at = DateTime::from_timestamp_micros(at)?;
+        let local = at.with_timezone(&zone).naive_local();
+        Some(local.and_utc().timestamp_micros())
+    });
+    Ok(Arc::new(local))
 }
 
 /// Checks the number of columns.

@@ -24,7 +24,7 @@ use super::Postgres;
 use super::cancel::Cancels;
 use super::error::{SqlError, put_warning, state};
 use super::message::{Message, put, put_text};
-use super::rows::{Into, Rows};
+use super::rows::{Into, Rows, wire_schema};
 use super::settings::Settings;
 use super::startup::Started;
 use super::wire::{Broken, Wire};
@@ -312,7 +312,7 @@ impl Connection {
         let (base, zone) = (self.base(), self.settings.zone);
         let asked = serving.ask(&client, base, sql.into(), query::Parameters::None);
         let answer = self.until_cancelled(asked).await??;
-        let schema = Arc::clone(&answer.schema);
+        let schema = wire_schema(&answer.schema, zone);
         Ok(Rows::new(answer, schema, zone, share)?)
     }
 

@@ -36,6 +36,11 @@ impl Client {
         Self { who, share }
     }
 
+    /// Returns the principal.
+    pub(crate) fn principal(&self) -> &Arc<Principal> {
+        &self.who
+    }
+
     /// Returns the share of the client.
     pub(crate) fn share(&self) -> &Share {
         &self.share

@@ -98,6 +98,11 @@ pub(super) fn query_error(e: &query::Error) -> Value {
     error_body(Class::from(e.kind()).codes().code, &e.message(), e.hint())
 }
 
+/// Returns the error of an answer that ends because its client may not read it any more.
+pub(super) fn rights_error(message: &str) -> Value {
+    error_body(Class::Forbidden.codes().code, message, None)
+}
+
 /// Returns the response to a failed query.
 pub(super) fn of_query(e: &query::Error) -> Response {
     of_class(Class::from(e.kind()), &e.message(), e.hint())

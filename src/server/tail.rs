@@ -8,6 +8,7 @@
 //!   that fails, or takes longer than [`BATCH_WITHIN`] for one batch, ends its tails with an
 //!   `error` event.
 //! * A client that does not keep up misses pieces, and is notified with a `missed` event.
+//! * A tail ends when its account is removed, expires, or may not read the stream any more.
 //! * The `last` events and the following ones neither overlap nor leave a gap: the tail joins the
 //!   feed before it takes the snapshot, and skips batches that the snapshot contains.
 
@@ -31,6 +32,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::answer;
 use super::app::App;
 use super::status::Who;
+use crate::access::{Action, Target};
 use crate::serve::{Client, Counted, Resource};
 use feed::{Follow, Piece, Pieces};
 
@@ -88,6 +90,8 @@ async fn follow(
     let pieces = join(app, &stream, Follow::Where(condition.clone()))?;
     let mut tail = Tail {
         app: Arc::clone(app),
+        who: who.clone(),
+        stream: stream.clone(),
         pieces,
         from: 0,
         first: Some(Bytes::from_static(b": following\n\n")),
@@ -119,6 +123,16 @@ async fn follow(
 
 /// The place of a tail among those of its client, and among all.
 pub(super) type TailPlaces = (Option<Counted>, OwnedSemaphorePermit);
+
+/// Reason why a tail ends.
+pub(super) const NO_RIGHTS: &str =
+    "the account of this tail was changed or removed, or may not read the stream any more";
+
+/// Returns whether the account of a client, as it is now, may read a stream.
+pub(super) fn may_still_read(app: &App, who: &Client, stream: &str) -> bool {
+    let now = app.serving.access.renew(who.principal());
+    now.is_some_and(|now| now.may(Action::Read, Target::Stream(stream)))
+}
 
 /// Takes a place for a tail.
 ///
@@ -154,6 +168,8 @@ fn full() -> Box<Response> {
 #[derive(Debug)]
 struct Tail {
     app: Arc<App>,
+    who: Client,
+    stream: Name,
     pieces: Pieces,
     /// Batches that begin before this sequence number are skipped: `first` contains their events.
     from: u64,
@@ -197,17 +213,25 @@ impl Tail {
             return Some(first);
         }
         while !self.ended {
-            tokio::select! {
+            let piece = tokio::select! {
                 () = self.app.serving.stop.heard() => return None,
-                () = tokio::time::sleep(BEAT) => return Some(Bytes::from_static(b": still here\n\n")),
-                piece = self.pieces.recv() => match piece {
+                () = tokio::time::sleep(BEAT) => None,
+                piece = self.pieces.recv() => Some(piece),
+            };
+            if !may_still_read(&self.app, &self.who, self.stream.as_str()) {
+                self.ended = true;
+                return Some(feed::failed(&answer::rights_error(NO_RIGHTS)));
+            }
+            match piece {
+                None => return Some(Bytes::from_static(b": still here\n\n")),
+                Some(piece) => match piece {
                     Ok(Piece::Events { first_seq, .. }) if first_seq < self.from => {}
                     Ok(Piece::Events { text, .. }) => return Some(text),
                     Ok(Piece::Missed(batches)) => return Some(feed::missed(batches)),
                     Err(RecvError::Lagged(pieces)) => return Some(feed::missed(pieces)),
                     Ok(Piece::Failed(error)) => {
                         self.ended = true;
-                        return Some(feed::failed(&error));
+                        return Some(feed::failed(&answer::query_error(&error)));
                     }
                     Err(RecvError::Closed) => return None,
                 },

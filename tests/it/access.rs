@@ -506,3 +506,41 @@ fn a_server_that_only_reads_follows_the_changes_of_the_writer() {
     assert!(becomes(&header, 401), "{}", reader.log());
     drop(writer);
 }
+
+#[test]
+fn a_tail_ends_with_its_account() {
+    let home = Home::new();
+    let server = served(&home);
+    let of = |name: &str, role: &str| {
+        let token = token(&home, name, role, None);
+        format!("Authorization: Bearer {token}")
+    };
+    let (admin, reader, writer) = (
+        of("chief", "admin"),
+        of("reader", "read"),
+        of("writer", "ingest"),
+    );
+    let has_tails = |tails: u32| {
+        (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let metrics = ask(&server, "GET", "/metrics", &admin, "").1;
+            metrics.contains(&format!("logmill_tails {tails}\n"))
+        })
+    };
+    std::thread::scope(|scope| {
+        let target = "/api/v1/tail?stream=web&last=1";
+        let tail = scope.spawn(|| ask(&server, "GET", target, &reader, ""));
+        let has_begun = has_tails(1);
+        run(&home, &["token", "revoke", "reader"], None);
+        let event = line("203.0.113.1", PAST_S, "/secret", 200, 10);
+        let sent = ask(&server, "POST", "/api/v1/ingest/web", &writer, &event);
+        let has_ended = has_tails(0);
+        // Whatever has happened, the tail ends now.
+        server.signal(rustix::process::Signal::TERM);
+        let (status, told) = tail.join().expect("the tail ends");
+        assert!(has_begun && has_ended, "{told}");
+        assert_eq!((sent.0, status), (200, 200));
+        assert!(told.contains("event: error"), "{told}");
+        assert!(!told.contains("/secret"), "{told}");
+    });
+}

@@ -62,6 +62,7 @@ mod pipe;
 mod postgres;
 mod prometheus;
 mod quarantine;
+mod questions;
 mod reader;
 mod repair;
 mod repl;

@@ -1,14 +1,17 @@
 //! The PostgreSQL listener with real clients: psql, pgbench, JDBC and drivers of Python. Each is
 //! skipped where it is not installed.
 
+mod conversations;
 mod jdbc;
 mod pgbench;
 mod protocol;
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Home, Output, PAST_S, Server, finish, line, run_with_input};
+use crate::questions::{DOCUMENTS, Draw};
+use crate::support::{Home, Output, PAST_S, Server, finish, knob, line, run_with_input, seed};
 
 const EVENTS: u64 = 3_000;
 
@@ -128,6 +131,20 @@ fn psql_runs_statements_copies_and_sets_its_session() {
         out(&["SET timezone = 'Asia/Kolkata'", zoned]),
         "2024-03-01 05:30:00+05:30\n"
     );
+    assert_eq!(
+        out(&[
+            "SELECT timezone('Asia/Tokyo', time), status, status, to_char(time, 'DD Mon') \
+               FROM access ORDER BY time LIMIT 1"
+        ]),
+        "2024-03-01 09:00:00|200|200|01 Mar\n"
+    );
+    assert_eq!(
+        out(&[
+            "SET timezone = 'America/New_York'",
+            "SELECT count(*), max(time::date), 1::float / 3 FROM access WHERE time < '2024-02-29 20:00:00'",
+        ]),
+        "515|2024-02-29|0.3333333333333333\n"
+    );
     let file = home.path("copied.csv");
     let copy = format!(
         "\\copy (SELECT host, path FROM access ORDER BY time) TO '{file}' WITH (FORMAT csv, HEADER)"
@@ -161,6 +178,42 @@ fn psql_runs_statements_copies_and_sets_its_session() {
             told.stderr
         );
     }
+}
+
+#[test]
+fn psql_repeats_a_statement_until_it_is_interrupted() {
+    let home = Home::new();
+    let server = served(&home);
+    let Some(_) = psql(&server, &[], &["SELECT 1"]) else {
+        return;
+    };
+    let (host, port) = server.postgres.split_once(':').expect("host and port");
+    let mut watching = Command::new("psql")
+        .args([
+            "--no-psqlrc",
+            "-h",
+            host,
+            "-p",
+            port,
+            "-U",
+            "ann",
+            "-d",
+            "logmill",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("psql starts");
+    let mut input = watching.stdin.take().expect("its input");
+    input
+        .write_all(b"SELECT count(*) AS all_events FROM access \\watch 0.05\n")
+        .expect("sent");
+    let output = BufReader::new(watching.stdout.take().expect("its output"));
+    let counted = output.lines().map_while(Result::ok);
+    let counted = counted.filter(|line| line.trim() == EVENTS.to_string());
+    assert_eq!(counted.take(3).count(), 3);
+    watching.kill().expect("a signal to our own child");
+    watching.wait().expect("it ends");
 }
 
 /// The functions of these are those that the query editor of Grafana's PostgreSQL data source uses
@@ -250,6 +303,25 @@ fn pythons_drivers_read_values_errors_and_cursors() {
     let told = finish(&mut drivers, &[]).code(0);
     assert!(!told.stdout.contains("FAILED"), "{}", told.stdout);
     assert!(told.stdout.contains("ok psycopg_values"), "{}", told.stdout);
+}
+
+#[test]
+fn random_questions_have_the_answers_of_http() {
+    let Ok(python) = std::env::var("LOGMILL_CLIENTS_PYTHON") else {
+        println!("skipped: LOGMILL_CLIENTS_PYTHON names no Python with psycopg");
+        return;
+    };
+    let home = Home::new();
+    let server = served(&home);
+    server.ingest("documents?format=json", DOCUMENTS);
+    let (host, port) = server.postgres.split_once(':').expect("host and port");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/questions.py");
+    let count = usize::try_from(knob("LOGMILL_WIRE_QUESTIONS", 60)).expect("few");
+    let questions = Draw(seed()).questions(count).join("\n");
+    let mut compared = Command::new(python);
+    compared.arg(script).args([host, port, &server.url]);
+    let told = finish(&mut compared, questions.as_bytes()).code(0);
+    assert!(told.stdout.starts_with("ok "), "{}", told.stdout);
 }
 
 #[test]

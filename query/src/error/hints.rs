@@ -1,9 +1,15 @@
-//! Hints of errors about unknown names.
+//! Hints of errors about unknown names and local times.
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 
 use super::nearest;
+
+/// Words of arrow 59 for a local time that its zone has twice or not at all.
+const NO_OFFSET: [&str; 2] = [
+    "error computing timezone offset",
+    "Cannot cast timezone to different timezone",
+];
 
 /// Returns a similar name that exists, or else the names that do.
 pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String> {
@@ -22,6 +28,15 @@ pub(super) fn hint(error: &DataFusionError, tables: &[String]) -> Option<String>
             }
             _ => None,
         },
+        DataFusionError::ArrowError(error, _) => {
+            let text = error.to_string();
+            let is_of_clocks = NO_OFFSET.iter().any(|words| text.contains(words));
+            is_of_clocks.then(|| {
+                "the clocks of the time zone show this time twice or never: write it with its \
+                 offset, as in '2026-10-25 02:30:00+02:00'"
+                    .to_owned()
+            })
+        }
         DataFusionError::Plan(message) => {
             let name = message.strip_prefix("table '")?.split('\'').next()?;
             let name = name

@@ -2,9 +2,10 @@
 //! without a zone as integers. All others, even those in UTC, take a slow path through the
 //! calendar of their zone, row by row.
 //!
-//! An hour of a zone is cut where the zone's offset changes, as in `time_bucket`, levels and
-//! documents. When Lord Howe's clocks go back from 2:00 to 1:30, the repeated half hour is a
-//! bucket of its own. DataFusion counts it to the hour before, since 1:00 exists only once.
+//! From hours to years, buckets of a zone are those of `time_bucket`, levels and documents. An hour
+//! is cut where the zone's offset changes: when Lord Howe's clocks go back from 2:00 to 1:30, the
+//! repeated half hour is a bucket of its own, which DataFusion counts to the hour before. A day has
+//! one start: when Havana's clocks go back from 1:00 to midnight, DataFusion begins the day twice.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 
 use super::inner::scalar_as_inner;
-use super::time_bucket::hours_of;
+use super::time_bucket::starts_of;
 
 const NAME: &str = "date_trunc";
 const UTC: &str = "UTC";
@@ -43,17 +44,16 @@ fn without_zone(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }
 
-/// Returns the starts of the hours of a named zone; `None` if the call asks for anything else.
-fn hours(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
+/// Returns the starts of the buckets of a named zone; `None` if the call asks for anything else.
+fn starts(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
     let [ColumnarValue::Scalar(unit), times] = args.args.as_slice() else {
         return Ok(None);
     };
     let DataType::Timestamp(precision, Some(zone)) = times.data_type() else {
         return Ok(None);
     };
-    let is_hour = unit.try_as_str().flatten();
-    let is_hour = is_hour.is_some_and(|unit| unit.eq_ignore_ascii_case("hour"));
-    let Some(mut start) = is_hour.then(|| hours_of(&zone)).flatten() else {
+    let unit = unit.try_as_str().flatten();
+    let Some(mut start) = unit.and_then(|unit| starts_of(unit, &zone)) else {
         return Ok(None);
     };
     let of_one = matches!(times, ColumnarValue::Scalar(_));
@@ -66,7 +66,7 @@ fn hours(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
         }
         TimeUnit::Nanosecond => {
             let stamps = stamps.as_primitive::<TimestampNanosecondType>();
-            // The first hour of the nanosecond range begins before the range: its start is null.
+            // The first bucket of the nanosecond range begins before the range: its start is null.
             let starts = stamps
                 .iter()
                 .map(|t| start(t?.div_euclid(1_000)).checked_mul(1_000));
@@ -93,8 +93,8 @@ impl ScalarUDFImpl for DateTrunc {
         self.inner.output_ordering(inputs)
     }
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if let Some(hours) = hours(&args)? {
-            return Ok(hours);
+        if let Some(starts) = starts(&args)? {
+            return Ok(starts);
         }
         let of_utc = DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()));
         match args.args.as_mut_slice() {

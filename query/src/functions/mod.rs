@@ -9,6 +9,7 @@ mod classes;
 mod date_part;
 mod date_trunc;
 pub(crate) mod inner;
+mod interval_times;
 mod limits;
 pub(crate) mod sizes;
 pub(crate) mod states;
@@ -43,6 +44,8 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
         let function: AggregateUDF = function;
         state.register_udaf(Arc::new(function))?;
     }
+    let operators = interval_times::IntervalOperators::new();
+    state.register_expr_planner(Arc::new(operators))?;
     date_part::replace(state)?;
     date_trunc::replace(state)?;
     checked_sums::replace(state)?;

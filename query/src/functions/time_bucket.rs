@@ -139,13 +139,22 @@ fn buckets(widths: &ArrayRef, times: &ArrayRef, zones: Option<&ArrayRef>) -> Res
     Ok(Arc::new(starts.with_timezone("UTC")))
 }
 
-/// Returns a function from an instant to the start of its hour in a zone. Hours are cut where the
-/// zone's offset changes. `None` for UTC, and for a zone without a name, which has only one
-/// offset.
-pub(super) fn hours_of(zone_name: &str) -> Option<impl FnMut(i64) -> i64 + use<>> {
+/// Returns a function from an instant to the start of its hour, day, week, month, quarter or year
+/// in a zone. Hours are cut where the zone's offset changes. `None` for other units, for UTC, and
+/// for a zone without a name, which has only one offset.
+pub(super) fn starts_of(unit: &str, zone_name: &str) -> Option<impl FnMut(i64) -> i64 + use<>> {
+    let width = match &*unit.to_ascii_lowercase() {
+        "hour" => Width::Micros(DAY_US / 24),
+        "day" => Width::Days(1),
+        "week" => Width::Days(7),
+        "month" => Width::Months(1),
+        "quarter" => Width::Months(3),
+        "year" => Width::Months(12),
+        _ => return None,
+    };
     let zone = zone(zone_name).ok().filter(|zone| *zone != Tz::UTC)?;
-    let mut hours = Bucketer::new(Width::Micros(DAY_US / 24), zone);
-    Some(move |t| hours.start(t))
+    let mut buckets = Bucketer::new(width, zone);
+    Some(move |t| buckets.start(t))
 }
 
 /// The width of a bucket.

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use super::rules;
 use crate::error::{Error, Result};
@@ -47,23 +48,41 @@ impl Bound {
     }
 }
 
-/// Returns the parameters of a plan by name, each with its type if the plan implies one. `LIMIT`
-/// and `OFFSET` imply `bigint`, as in PostgreSQL; DataFusion says nothing of these.
+/// Returns the parameters of a plan by name, each with its type if the plan implies one. As in
+/// PostgreSQL, `LIMIT` and `OFFSET` imply `bigint`, and `x = ANY ($1)` implies an array of the type
+/// of `x`; DataFusion says nothing of these.
 pub(super) fn parameter_types(
     plan: &LogicalPlan,
 ) -> datafusion::error::Result<HashMap<String, Option<DataType>>> {
     let mut types = plan.get_parameter_types()?;
+    let mut imply = |parameter: &Expr, implied: DataType| {
+        if let Expr::Placeholder(parameter) = parameter
+            && let Some(of_parameter @ None) = types.get_mut(&parameter.id)
+        {
+            *of_parameter = Some(implied);
+        }
+    };
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Limit(limit) = node {
             for bound in [&limit.skip, &limit.fetch].into_iter().flatten() {
-                if let Expr::Placeholder(parameter) = &**bound
-                    && let Some(of_parameter @ None) = types.get_mut(&parameter.id)
-                {
-                    *of_parameter = Some(DataType::Int64);
-                }
+                imply(bound, DataType::Int64);
             }
         }
-        Ok(TreeNodeRecursion::Continue)
+        let mut schema = None;
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr
+                    && call.func.name() == "array_has"
+                    && let [list @ Expr::Placeholder(_), item] = call.args.as_slice()
+                {
+                    let schema = schema.get_or_insert_with(|| merge_schema(&node.inputs()));
+                    if let Ok(of_item) = item.get_type(schema) {
+                        imply(list, DataType::new_list(of_item, true));
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
     })?;
     Ok(types)
 }

@@ -17,6 +17,9 @@
 //! | `generate_subscripts(a, 1)`, `_pg_expandarray(a)` | `unnest` of a function |
 //! | `(f(x)).n` | `get_field(f(x), 'n')` |
 //! | `ORDER BY x IN (SELECT …)` | the same with an array |
+//! | `timezone('…', t)`, `to_char(t, 'YYYY')` | `t AT TIME ZONE '…'`, `to_char(t, '%Y')` |
+//! | `SELECT time::date … ORDER BY time` | `SELECT time::date AS time … ORDER BY time` |
+//! | `SELECT status, status` | `SELECT status, status AS "status:2"` |
 //! | subqueries beside a table that is always empty | null, as the row that they are for never is |
 
 mod arrays;
@@ -24,6 +27,7 @@ mod expressions;
 mod lookups;
 mod relations;
 mod selects;
+mod times;
 pub(crate) mod type_names;
 
 use datafusion::sql::parser::{DFParser, Statement};
@@ -41,6 +45,7 @@ pub(crate) fn rewrite(statement: &mut Statement, catalog: &Catalog, schema: &str
     if let Some(shown) = shown(statement) {
         *statement = shown;
     }
+    visit(statement, &mut times::Times);
     let mut ctes = relations::CommonTables::default();
     visit(statement, &mut ctes);
     let mut relations = relations::Relations::new(catalog, schema, ctes);

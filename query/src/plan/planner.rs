@@ -39,7 +39,7 @@ use crate::plan::bound::{Bound, parameter_types};
 use crate::plan::hints::Hints;
 use crate::plan::rules::Rules;
 use crate::plan::top_k::{self, Narrowed, NarrowedExec};
-use crate::plan::{datafusion_fixes, dialect, known_counts, statement};
+use crate::plan::{datafusion_fixes, dialect, known_counts, session_zone, statement};
 use crate::postgres::session::{OWNER, StatementSession};
 use crate::question::{Parameters, Question, Session, Sources, Tables};
 use crate::run::batch_size::{RowExpansion, longest_constant};
@@ -324,7 +324,7 @@ impl Planner {
             Some(false) => Narrowed::not(logical),
             always => top_k::narrow(logical, always.is_some(), &state, &context).await?,
         };
-        let (plan, state) = self.rules.physical(&logical, shape, state).await?;
+        let (plan, state) = self.rules.physical(logical, shape, state).await?;
         self.give_back(state, is_changed);
         let plan = NarrowedExec::over(yielding::interruptible(plan)?, before)?;
         let stream = execute_stream(plan.clone(), context)?;
@@ -371,7 +371,8 @@ fn planned(
     if !binder.has_column("user") {
         dialect::user_is_a_function(&mut statement);
     }
-    binder.plan(statement, parameters)
+    let plan = binder.plan(statement, parameters)?;
+    session_zone::bind(plan, state.config_options())
 }
 
 /// Converts the error of a question. If a column enters its rollup at a coarser level, the hint

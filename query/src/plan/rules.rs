@@ -8,15 +8,17 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::plan::checked_arithmetic::{self, Constants};
 use crate::plan::checked_sums::CheckedSums;
 use crate::plan::datafusion_fixes;
 use crate::plan::distinct_predicate::DistinctPredicate;
 use crate::plan::known_counts::ManifestCount;
 use crate::plan::rollup_rewrite::RollupRewrite;
+use crate::plan::session_zone::SessionZone;
 
 mod planning_session;
 #[cfg(test)]
@@ -89,6 +91,15 @@ pub(crate) fn all() -> Vec<Rule> {
     rules
 }
 
+/// Returns DataFusion's rules for the analysis of a plan, with ours after the coercion of types:
+/// these need the types with which expressions are evaluated.
+pub(crate) fn of_analysis() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    rules.push(Arc::new(SessionZone));
+    rules.push(Arc::new(Constants));
+    rules
+}
+
 /// The rules for each shape of plan. The session has all rules, for [`Shape::Any`].
 #[derive(Debug)]
 pub(crate) struct Rules {
@@ -142,10 +153,11 @@ impl Rules {
     /// session too.
     pub(crate) async fn physical(
         &self,
-        plan: &LogicalPlan,
+        plan: LogicalPlan,
         shape: Shape,
         state: SessionState,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
+        let plan = &checked_arithmetic::checked(plan)?;
         let planner = Arc::clone(state.query_planner());
         if shape != Shape::Rows {
             return Ok((planner.create_physical_plan(plan, &state).await?, state));

@@ -360,7 +360,7 @@ impl AsyncDB for Session {
                 let (state, plan) = frame.into_parts();
                 let rules = Rules::new();
                 let (plan, shape) = rules.optimize(plan, &state)?;
-                rules.physical(&plan, shape, state).await?.0
+                rules.physical(plan, shape, state).await?.0
             }
         };
         let types = cells::types(&plan.schema());

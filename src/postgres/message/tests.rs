@@ -1,9 +1,17 @@
+#[path = "../../../tests/fuzz/src/replay.rs"]
+mod replay;
+
 use proptest::prelude::*;
 
 use super::*;
 
 fn read(kind: u8, body: &[u8]) -> Parsed<Message> {
     Message::read(kind, Bytes::copy_from_slice(body))
+}
+
+#[test]
+fn messages_are_refused_or_written_again() {
+    replay::replay("postgres_message", fuzzing::postgres_message);
 }
 
 #[test]

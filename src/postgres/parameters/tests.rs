@@ -17,7 +17,7 @@ fn read_binary(bytes: &[u8], oid: u32) -> Result<ScalarValue> {
 
 #[test]
 fn a_value_is_the_same_in_text_and_in_binary() {
-    let cases: [(&str, u32, &[u8]); 11] = [
+    let cases: [(&str, u32, &[u8]); 12] = [
         ("t", 16, &[1]),
         ("-7", 21, &[0xff, 0xf9]),
         ("70000", 23, &[0, 1, 0x11, 0x70]),
@@ -28,6 +28,7 @@ fn a_value_is_the_same_in_text_and_in_binary() {
         ("2000-01-02", 1082, &[0, 0, 0, 1]),
         ("2000-01-01 00:00:01+00", 1184, &[0, 0, 0, 0, 0, 0x0f, 0x42, 0x40]),
         ("2000-01-01 00:00:01", 1114, &[0, 0, 0, 0, 0, 0x0f, 0x42, 0x40]),
+        ("1 mon, 2 days 00:00:01", 1186, &[0, 0, 0, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 0, 2, 0, 0, 0, 1]),
         ("{1,NULL}", 1007, b"\0\0\0\x01\0\0\0\x01\0\0\0\x17\0\0\0\x02\0\0\0\x01\0\0\0\x04\0\0\0\x01\xff\xff\xff\xff"),
     ];
     for (text, oid, binary) in cases {
@@ -74,6 +75,31 @@ fn a_timestamp_without_a_zone_is_one_of_the_session() {
     );
     let utc = read_text("2026-07-01T10:00:00Z", 1184);
     assert_eq!(read.ok(), utc.ok());
+}
+
+#[test]
+fn a_local_time_ignores_an_offset() {
+    let local = read_text("2026-07-01 12:00:00", 1114).expect("a local time");
+    for offset in ["+02", "-05:30", "Z"] {
+        let text = format!("2026-07-01 12:00:00{offset}");
+        assert_eq!(read_text(&text, 1114).ok().as_ref(), Some(&local), "{text}");
+    }
+}
+
+#[test]
+fn an_interval_is_read_in_the_spellings_of_drivers() {
+    let expected = read_text("1 day 5400 seconds", 1186).expect("an interval");
+    for text in [
+        "1 day, 1:30:00",
+        "1 day 01:30:00",
+        "1 days 1 hours 30 mins 0.0 secs",
+    ] {
+        assert_eq!(
+            read_text(text, 1186).ok().as_ref(),
+            Some(&expected),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::postgres::command::Command;
 use crate::postgres::error::{SqlError, state};
 use crate::postgres::message::{Bind, Format, Message, Subject, put, put_count};
 use crate::postgres::parameters;
-use crate::postgres::rows::{Into, Rows, put_description};
+use crate::postgres::rows::{Into, Rows, put_description, wire_schema};
 use crate::postgres::wire::Broken;
 
 /// Type of a parameter that the question implies no type for.
@@ -123,7 +123,7 @@ impl Connection {
         });
         let kind = StatementKind::Query {
             parameters: parameters.collect(),
-            schema: Arc::clone(prepared.schema()),
+            schema: wire_schema(prepared.schema(), self.settings.zone),
             declared,
         };
         self.fresh = Some((name.to_owned(), prepared, share));

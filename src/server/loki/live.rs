@@ -3,11 +3,13 @@
 //! # Invariants
 //! * A tail takes the feeds and the places of `/api/v1/tail`: its evaluation is bounded as theirs,
 //!   and it is one of the tails of its client and of the server.
-//! * It follows the streams that the client may read and the selector names when it begins.
+//! * It follows the streams that the client may read and the selector names; of a stream that
+//!   appears later, from its first line. It ends when its account is removed or changed.
 //! * The lines from `start` and the following ones neither overlap nor leave a gap: the tail joins
 //!   the feeds before it takes the snapshot, and skips batches that the snapshot contains.
 //! * A client that does not keep up misses pieces, and is told of them in `dropped_entries`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +17,15 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use futures::stream::{BoxStream, SplitSink, select_all};
+use futures::stream::{BoxStream, SelectAll, SplitSink};
 use futures::{SinkExt, StreamExt, stream};
-use query::logql::{Direction, Expr, LineFilter, LogEntry, LogQuery, LogRange, parse};
+use query::logql::{
+    Direction, Expr, LineFilter, LogEntry, LogQuery, LogRange, MatchOp, Matcher, parse,
+};
 use serde_json::{Value as Json, json};
 use storage::{Name, StreamKind};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 
 use super::forms::tail_message;
 use super::parameters::{Given, LIMIT_MAX, Refused, now, wrong};
@@ -31,10 +36,12 @@ use crate::server::app::App;
 use crate::server::read_call::CallParameters;
 use crate::server::status::Who;
 use crate::server::tail::feed::{Follow, Piece, Pieces};
-use crate::server::tail::{TailPlaces, join, places};
+use crate::server::tail::{NO_RIGHTS, TailPlaces, join, may_still_read, places};
 
 /// Interval of pings; they reveal a dead connection.
 const BEAT: Duration = Duration::from_secs(10);
+/// Interval of the looks at the account, and for new streams.
+const LOOK: Duration = Duration::from_secs(1);
 /// Lines from before that are sent first, without `limit`, as in Loki.
 const LIMIT_DEFAULT: usize = 100;
 /// Nanoseconds before the present of a tail without `start`: an hour, as in Loki.
@@ -48,21 +55,29 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 /// Longest reason of a close frame, bytes (RFC 6455, 5.5).
 const REASON_BYTES_MAX: usize = 123;
 
+/// The label that names a stream.
+const STREAM: &str = "stream";
 const STOPS: &str = "the server stops";
 
-/// The next piece of a feed, with the name of its stream.
-type NextPiece = (Arc<str>, Result<Piece, RecvError>);
+/// The next piece of a feed.
+struct NextPiece {
+    stream: Arc<str>,
+    /// Batches that begin before this sequence number are skipped: their lines have been sent.
+    from: u64,
+    piece: Result<Piece, RecvError>,
+}
 
 /// A tail before its connection is a WebSocket.
 struct LiveTail {
     app: Arc<App>,
-    feeds: Vec<(Arc<str>, Pieces)>,
-    /// Batches that begin before this sequence number are skipped: `first` contains their lines.
-    from: u64,
+    query: LogQuery,
+    /// All streams that were considered.
+    known: BTreeSet<Name>,
+    feeds: SelectAll<BoxStream<'static, NextPiece>>,
     /// The lines from before.
     first: Option<String>,
     /// The client's share lasts as long as the tail.
-    _client: Client,
+    client: Client,
     _places: TailPlaces,
 }
 
@@ -115,37 +130,107 @@ fn asked(parameters: &Option<String>) -> Refused<(LogQuery, LogRange)> {
 impl LiveTail {
     async fn prepare(app: &Arc<App>, who: &Client, parameters: &Option<String>) -> Refused<Self> {
         let (query, range) = asked(parameters)?;
-        let of_query = |error: query::Error| Box::new(answer::of_query(&error));
-        let places = places(app, who)?;
-        let mut feeds = Vec::new();
-        for stream in streams(app, who, &query).map_err(of_query)? {
-            if feeds.len() == STREAMS_MAX {
-                let message = format!("a tail follows at most {STREAMS_MAX} streams");
-                return Err(wrong(&message));
-            }
-            let follow = Follow::Logql(query.to_string());
-            feeds.push((stream.as_str().into(), join(app, &stream, follow)?));
-        }
-        if feeds.is_empty() {
+        let mut tail = Self {
+            app: Arc::clone(app),
+            query,
+            known: BTreeSet::new(),
+            feeds: SelectAll::new(),
+            first: None,
+            client: who.clone(),
+            _places: places(app, who)?,
+        };
+        let streams = tail.new_streams()?;
+        if streams.is_empty() {
             return Err(wrong("the selector names no stream"));
         }
+        tail.first = tail.follow(&streams, &tail.query.clone(), range).await?;
+        Ok(tail)
+    }
+
+    /// Returns the streams that were not there before, as far as the client may read them and the
+    /// selector names them.
+    fn new_streams(&mut self) -> Refused<Vec<Name>> {
+        let snapshot = self.app.serving.store.snapshot();
+        let mut found = Vec::new();
+        for (name, meta) in snapshot.streams() {
+            if !self.known.contains(name) {
+                self.known.insert(name.clone());
+                let is_selected = meta.kind != StreamKind::Quarantine
+                    && may_still_read(&self.app, &self.client, name.as_str())
+                    && LineFilter::new(&self.query, name.as_str())
+                        .map_err(|e| Box::new(answer::of_query(&e)))?
+                        .is_some();
+                found.extend(is_selected.then(|| name.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Joins the feeds of streams. Returns the message with their lines from before; `query`
+    /// selects these.
+    async fn follow(
+        &mut self,
+        streams: &[Name],
+        query: &LogQuery,
+        range: LogRange,
+    ) -> Refused<Option<String>> {
+        if self.feeds.len() + streams.len() > STREAMS_MAX {
+            let message = format!("a tail follows at most {STREAMS_MAX} streams");
+            return Err(wrong(&message));
+        }
+        let mut feeds = Vec::with_capacity(streams.len());
+        for stream in streams {
+            let follow = Follow::Logql(self.query.to_string());
+            feeds.push((stream.as_str().into(), join(&self.app, stream, follow)?));
+        }
         let past = async {
+            let serving = &self.app.serving;
             let question = query.question(range)?;
-            let (from, answer) = app.serving.ask_before_following(who, question).await?;
+            let asked = serving.ask_before_following(&self.client, question);
+            let (from, answer) = asked.await?;
             let (_, batches, _) = answer.collect().await?;
             let mut lines = LogEntry::read(&batches)?;
             lines.reverse();
             Ok((from, lines))
         };
-        let (from, lines) = past.await.map_err(of_query)?;
-        Ok(Self {
-            app: Arc::clone(app),
-            feeds,
-            from,
-            first: (!lines.is_empty()).then(|| tail_message(lines, Vec::new())),
-            _client: who.clone(),
-            _places: places,
-        })
+        let past: query::Result<_> = past.await;
+        let (from, lines) = past.map_err(|e| Box::new(answer::of_query(&e)))?;
+        for (stream, feed) in feeds {
+            self.feeds.push(following(stream, from, feed));
+        }
+        Ok((!lines.is_empty()).then(|| tail_message(lines, Vec::new())))
+    }
+
+    /// Follows the streams that have appeared. Returns the message with their first lines.
+    ///
+    /// # Errors
+    /// The reason why the tail ends.
+    async fn look(&mut self) -> Result<Option<Message>, String> {
+        let now = self.app.serving.access.renew(self.client.principal());
+        if !now.is_some_and(|now| now.may(Action::Read, Target::Visible)) {
+            return Err(NO_RIGHTS.to_owned());
+        }
+        let why = |_| "the tail cannot follow one more stream".to_owned();
+        let streams = self.new_streams().map_err(why)?;
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        // Names of streams mean themselves in a pattern.
+        let names: Vec<&str> = streams.iter().map(Name::as_str).collect();
+        let mut query = self.query.clone();
+        query.matchers.push(Matcher {
+            label: STREAM.to_owned(),
+            op: MatchOp::Matches,
+            value: names.join("|"),
+        });
+        let range = LogRange {
+            start_ns: i64::MIN,
+            end_ns: i64::MAX,
+            limit: LIMIT_MAX,
+            direction: Direction::Backward,
+        };
+        let lines = self.follow(&streams, &query, range).await.map_err(why)?;
+        Ok(lines.map(Message::text))
     }
 
     /// Sends lines until the client leaves, the server stops or the query fails.
@@ -157,8 +242,8 @@ impl LiveTail {
         {
             return;
         }
-        let feeds = std::mem::take(&mut self.feeds).into_iter();
-        let mut pieces = select_all(feeds.map(|(stream, feed)| following(stream, feed)));
+        let after = |interval| tokio::time::interval_at(Instant::now() + interval, interval);
+        let (mut looks, mut beats) = (after(LOOK), after(BEAT));
         loop {
             let message = tokio::select! {
                 () = stop.heard() => {
@@ -169,23 +254,26 @@ impl LiveTail {
                     None | Some(Err(_) | Ok(Message::Close(_))) => return,
                     Some(Ok(_)) => continue,
                 },
-                () = tokio::time::sleep(BEAT) => Message::Ping(Vec::new().into()),
-                piece = pieces.next() => match self.message(piece) {
-                    Ok(None) => continue,
-                    Ok(Some(message)) => message,
-                    // The feeds end when the server stops.
-                    Err(_) if stop.is_set() => {
-                        close(&mut send, close_code::AWAY, STOPS).await;
-                        return;
-                    }
-                    Err(why) => {
-                        close(&mut send, close_code::ERROR, &why).await;
-                        return;
-                    }
-                },
+                _ = beats.tick() => Ok(Some(Message::Ping(Vec::new().into()))),
+                _ = looks.tick() => self.look().await,
+                piece = self.feeds.next() => self.message(piece),
             };
-            if !said(&mut send, message, &stop).await {
-                return;
+            match message {
+                Ok(None) => {}
+                Ok(Some(message)) => {
+                    if !said(&mut send, message, &stop).await {
+                        return;
+                    }
+                }
+                // The feeds end when the server stops.
+                Err(_) if stop.is_set() => {
+                    close(&mut send, close_code::AWAY, STOPS).await;
+                    return;
+                }
+                Err(why) => {
+                    close(&mut send, close_code::ERROR, &why).await;
+                    return;
+                }
             }
         }
     }
@@ -195,11 +283,16 @@ impl LiveTail {
     /// # Errors
     /// The reason why the tail ends.
     fn message(&self, piece: Option<NextPiece>) -> Result<Option<Message>, String> {
-        let Some((stream, piece)) = piece else {
-            return Err("the tail has ended".into());
-        };
+        let NextPiece {
+            stream,
+            from,
+            piece,
+        } = piece.ok_or("the tail has ended")?;
+        if !may_still_read(&self.app, &self.client, &stream) {
+            return Err(NO_RIGHTS.to_owned());
+        }
         match piece {
-            Ok(Piece::Events { first_seq, .. }) if first_seq < self.from => Ok(None),
+            Ok(Piece::Events { first_seq, .. }) if first_seq < from => Ok(None),
             Ok(Piece::Events { text, .. }) => {
                 let text = Utf8Bytes::try_from(text).map_err(|e| e.to_string())?;
                 Ok(Some(Message::Text(text)))
@@ -220,30 +313,19 @@ fn dropped(stream: &str, missed: u64) -> Json {
     json!({ "labels": labels, "timestamp": now().to_string() })
 }
 
-/// Returns the streams that a client may read and a selector names.
-fn streams(app: &App, who: &Client, query: &LogQuery) -> query::Result<Vec<Name>> {
-    let snapshot = app.serving.store.snapshot();
-    let mut found = Vec::new();
-    for (name, meta) in snapshot.streams() {
-        let is_own = who.may(Action::Read, Target::Stream(name.as_str()));
-        if is_own
-            && meta.kind != StreamKind::Quarantine
-            && LineFilter::new(query, name.as_str())?.is_some()
-        {
-            found.push(name.clone());
-        }
-    }
-    Ok(found)
-}
-
 /// Returns the pieces of a feed until it ends.
-fn following(stream: Arc<str>, feed: Pieces) -> BoxStream<'static, NextPiece> {
-    let pieces = stream::unfold(Some((stream, feed)), |state| async move {
+fn following(stream: Arc<str>, from: u64, feed: Pieces) -> BoxStream<'static, NextPiece> {
+    let pieces = stream::unfold(Some((stream, feed)), move |state| async move {
         let (stream, mut feed) = state?;
         let piece = feed.recv().await;
         let ends = matches!(piece, Ok(Piece::Failed(_)) | Err(RecvError::Closed));
         let next = (!ends).then(|| (Arc::clone(&stream), feed));
-        Some(((stream, piece), next))
+        let next_piece = NextPiece {
+            stream,
+            from,
+            piece,
+        };
+        Some((next_piece, next))
     });
     pieces.boxed()
 }

@@ -13,14 +13,13 @@ use parking_lot::Mutex;
 use query::TailFilter;
 use query::logql::{Expr, LineFilter, parse};
 use query::output::{Output, write};
-use serde_json::json;
+use serde_json::{Value, json};
 use storage::{Arrived, Name};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use super::{BATCH_WITHIN, EVALUATIONS_MAX};
 use crate::serve::{CompiledFilter, Serving, Stop};
-use crate::server::answer;
 use crate::server::loki::tail_message;
 
 /// Batches queued for a feed that evaluates slowly; its tails miss those beyond them.
@@ -374,6 +373,6 @@ pub(super) fn missed(pieces: u64) -> Bytes {
 }
 
 /// Formats the event that reports why a tail ends.
-pub(super) fn failed(error: &query::Error) -> Bytes {
-    format!("event: error\ndata: {}\n\n", answer::query_error(error)).into()
+pub(super) fn failed(error: &Value) -> Bytes {
+    format!("event: error\ndata: {error}\n\n").into()
 }

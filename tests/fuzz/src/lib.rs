@@ -10,6 +10,7 @@ mod access;
 mod config;
 mod fuzzing;
 mod hints;
+mod postgres;
 mod server;
 
 pub use aggregator::fuzzing::{expression, rollup, tile};
@@ -22,6 +23,11 @@ pub use storage::fuzzing::{
 /// See `src/fuzzing/http_head.rs`.
 pub fn http_head(bytes: &[u8]) {
     fuzzing::http_head(bytes);
+}
+
+/// See `src/postgres/message/fuzzing.rs`.
+pub fn postgres_message(bytes: &[u8]) {
+    postgres::message::fuzzing::postgres_message(bytes);
 }
 
 /// See `src/fuzzing/secrets.rs`.

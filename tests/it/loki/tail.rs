@@ -165,4 +165,30 @@ fn a_tail_obeys_rights_origins_and_limits() {
     let message = own.message();
     assert_eq!(message["streams"][0]["stream"]["stream"], "web");
     assert!(own.is_silent(Duration::from_millis(300)), "lines of db");
+    run(&["token", "revoke", "own", "--data", &home.data]).code(0);
+    let mut last = own.frame();
+    while last == Frame::Ping {
+        last = own.frame();
+    }
+    let Frame::Close(1011, why) = &last else {
+        panic!("{last:?}");
+    };
+    assert!(why.contains("the account of this tail"), "{why}");
+}
+
+#[test]
+fn a_stream_that_appears_is_followed_from_its_first_line() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    server.ingest("web", access(0..3));
+    let query = r#"{stream=~"web|new.*"}"#;
+    let mut socket = follow(&server, &[("query", query), ("start", "4000000000")]);
+    server.ingest("newer", access(0..2));
+    server.ingest("other", access(0..2));
+    let first = socket.message();
+    assert_eq!(first["streams"][0]["stream"]["stream"], "newer");
+    assert_eq!(paths(&first), ["/page/0", "/page/1"]);
+    server.ingest("newer", access(2..3));
+    assert_eq!(paths(&socket.message()), ["/page/2"]);
+    assert!(socket.is_silent(Duration::from_millis(300)));
 }

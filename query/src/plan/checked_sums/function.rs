@@ -19,7 +19,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::functions::inner::aggregate_as_inner;
 
 /// Returns the function that replaces DataFusion's.
@@ -29,10 +29,11 @@ pub(super) fn checked(inner: Arc<AggregateUDF>) -> AggregateUDF {
 
 /// Returns the error for a sum that 64 bits do not hold.
 pub(super) fn refused(label: &str, sum: i128) -> Error {
-    Error::invalid(format!(
+    let message = format!(
         "sum({label}) is {sum}, which exceeds 64 bits; \
          ask for sum(CAST({label} AS DECIMAL(38, 0)))"
-    ))
+    );
+    Error::of_fault(Fault::OutOfRange, message)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

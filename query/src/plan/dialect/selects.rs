@@ -34,7 +34,7 @@ impl VisitorMut for Selects {
             let _: ControlFlow<()> = VisitMut::visit(select, &mut TableNumbers(numbers));
         }
         let over_catalog = tables_of(select).any(is_of_catalog);
-        let mut seen: HashMap<String, usize> = HashMap::new();
+        let (mut seen, mut repeated) = (HashMap::<String, usize>::new(), HashMap::new());
         let wildcards = wildcards(select);
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else {
@@ -47,6 +47,12 @@ impl VisitorMut for Selects {
                 seen.insert(super::normal(column), 1);
             }
             let Some(name) = column_name(expr, over_catalog, &wildcards) else {
+                if let Some(name) = name_again(expr, &mut repeated) {
+                    *item = SelectItem::ExprWithAlias {
+                        expr: expr.clone(),
+                        alias: Ident::with_quote('"', name),
+                    };
+                }
                 continue;
             };
             let count = seen.entry(name.clone()).or_default();
@@ -199,6 +205,40 @@ impl VisitorMut for TableNumbers {
             *expr = Expr::Value(Value::Number(oid.to_string(), false).into());
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Returns a name for a cast of a column, and for an expression that is repeated. DataFusion names
+/// a cast after its column, table included, so that neither the column nor an ORDER BY of it could
+/// stand beside it. `earlier` counts the expressions of one name.
+fn name_again(expr: &Expr, earlier: &mut HashMap<String, usize>) -> Option<String> {
+    let mut inner = expr;
+    while let Expr::Cast { expr, .. }
+    | Expr::Nested(expr)
+    | Expr::AtTimeZone {
+        timestamp: expr, ..
+    } = inner
+    {
+        inner = expr;
+    }
+    let (name, is_column) = match inner {
+        Expr::Identifier(column) => (super::normal(column), true),
+        Expr::CompoundIdentifier(names) => (super::normal(names.last()?), true),
+        other => (other.to_string(), false),
+    };
+    // Columns of one name of two tables are told apart by their tables.
+    let is_plain = matches!(expr, Expr::CompoundIdentifier(_));
+    let key = if is_plain {
+        expr.to_string()
+    } else {
+        name.clone()
+    };
+    let count = earlier.entry(key).or_insert(0_usize);
+    *count += 1;
+    let is_cast = is_column && !std::ptr::eq(inner, expr);
+    match *count {
+        1 => is_cast.then_some(name),
+        again => Some(format!("{name}:{again}")),
     }
 }
 

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use arrow::datatypes::FieldRef;
 use datafusion::common::Result;
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName};
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, ObjectName};
 
 use crate::postgres::types;
+
+/// Binary digits of a `real`.
+const REAL_DIGITS: u64 = 24;
 
 /// Plans the types of casts.
 #[derive(Debug)]
@@ -24,6 +27,11 @@ impl TypePlanner for TypeNames {
             | SqlType::JSON
             | SqlType::JSONB
             | SqlType::Uuid => Some("text"),
+            // A `float` has the digits of a double, unless it says that fewer do.
+            SqlType::Float(ExactNumberInfo::None) => Some("float8"),
+            SqlType::Float(ExactNumberInfo::Precision(digits)) if *digits > REAL_DIGITS => {
+                Some("float8")
+            }
             _ => None,
         };
         Ok(name.map(|name| Arc::new(types::field("", name, true))))

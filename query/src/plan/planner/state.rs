@@ -21,6 +21,7 @@ pub(crate) fn with_ours(
     longest_constant: usize,
 ) -> datafusion::error::Result<SessionState> {
     let mut state = builder
+        .with_analyzer_rules(rules::of_analysis())
         .with_optimizer_rules(rules::all())
         .with_physical_optimizer_rules(datafusion_fixes::physical_rules())
         .build();

@@ -1,0 +1,4 @@
+//! The reader of messages of the program's `postgres`.
+
+#[path = "../../../src/postgres/message.rs"]
+pub(crate) mod message;
