@@ -303,20 +303,19 @@ impl SectionReader<'_> {
         if kept.is_empty() {
             return Ok(());
         }
+        let counts = payload.counts(block)?;
         let mut components = file.definition.components().iter().zip(&self.needed);
         if components.any(|(c, needed)| *needed && matches!(c, Component::Distinct { .. })) {
             self.cells.coupons = file.coupons()?;
         }
         let coupons = self.cells.coupons.len();
-        let columns = payload.columns(&self.needed, &shape.counts, coupons)?;
+        let columns = payload.columns(&self.needed, &counts, coupons)?;
         self.add_columns(columns, &kept, block.cells);
         let kept = || kept.iter().map(|cell| *cell as usize);
         let start = |cell| self.starts[shape.ranks[cell] as usize];
         self.cells.bucket.extend(kept().map(start));
         self.cells.key.extend(kept().map(|cell| shape.keys[cell]));
-        self.cells
-            .count
-            .extend(kept().map(|cell| shape.counts[cell]));
+        self.cells.count.extend(kept().map(|cell| counts[cell]));
         Ok(())
     }
 

@@ -15,11 +15,10 @@ use crate::definition::{Component, Definition};
 use crate::error::{Error, Result};
 use crate::state::Layout;
 
-/// The buckets (as ranks), keys and numbers of events of the cells of a block.
+/// The buckets (as ranks) and keys of the cells of a block.
 pub(super) struct BlockShape {
     pub(super) ranks: Vec<u32>,
     pub(super) keys: Vec<u32>,
-    pub(super) counts: Vec<u64>,
 }
 
 /// Returns the numbers that a component refers to, which were read before it.
@@ -92,19 +91,24 @@ impl Payload<'_> {
                 return Err(wrong());
             }
         }
-        let mut counts = self.unpacker.integers(&mut self.reader, cells)?;
+        Ok(BlockShape { ranks, keys: ids })
+    }
+
+    /// Reads the numbers of events of the cells, which follow the shape. A block none of whose
+    /// cells is wanted need not be read so far.
+    pub(super) fn counts(&mut self, block: &TileBlock) -> Result<Vec<u64>> {
+        let at = self.reader.offset();
+        let wrong = || Error::corrupt(at, "a block's events differ from its head");
+        let mut counts = self.unpacker.integers(&mut self.reader, block.cells)?;
+        let mut events = 0_u64;
         for count in &mut counts {
             *count = count.checked_add(1).ok_or_else(wrong)?;
+            events = events.checked_add(*count).ok_or_else(wrong)?;
         }
-        let mut events = counts.iter();
-        if events.try_fold(0_u64, |sum, count| sum.checked_add(*count)) != Some(block.events) {
-            return Err(Error::corrupt(at, "a block's events differ from its head"));
+        match events == block.events {
+            true => Ok(counts),
+            false => Err(wrong()),
         }
-        Ok(BlockShape {
-            ranks,
-            keys: ids,
-            counts,
-        })
     }
 
     /// Reads the `wanted` columns. A histogram can be read only together with its numbers.

@@ -129,8 +129,10 @@ impl Unpacker {
             return Err(Error::corrupt(at, "integers have one to eight bytes"));
         }
         let planes = self.tagged(reader, tag, len * width)?;
-        let mut values = vec![0_u64; len];
-        for (nth, plane) in planes.chunks_exact(len.max(1)).enumerate() {
+        let mut planes = planes.chunks_exact(len.max(1));
+        let lowest = planes.next().unwrap_or_default();
+        let mut values: Vec<u64> = lowest.iter().map(|byte| u64::from(*byte)).collect();
+        for (nth, plane) in (1..).zip(planes) {
             for (value, byte) in values.iter_mut().zip(plane) {
                 *value |= u64::from(*byte) << (8 * nth);
             }
