@@ -10,4 +10,4 @@ pub(crate) use http_head::http_head;
 pub(crate) use secrets::secrets;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

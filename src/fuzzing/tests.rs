@@ -1,7 +1,7 @@
 //! Replays the corpora of the program's targets.
 
 #[path = "../../tests/fuzz/src/replay.rs"]
-mod replay;
+pub(crate) mod replay;
 
 use replay::replay;
 

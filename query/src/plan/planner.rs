@@ -219,7 +219,8 @@ impl Planner {
         share: Arc<Share>,
     ) -> Result<(Started, SendableRecordBatchStream)> {
         let catalog = Arc::clone(&bound.catalog);
-        let started = self.execute(bound, parameters, share).await;
+        // Its state is large: a future that contains it would be copied from caller to caller.
+        let started = Box::pin(self.execute(bound, parameters, share)).await;
         let (plan, stream, reads_tables) = started.map_err(|e| of(e, &catalog))?;
         let started = Started {
             plan,

@@ -1,9 +1,7 @@
-#[path = "../../../tests/fuzz/src/replay.rs"]
-mod replay;
-
 use proptest::prelude::*;
 
 use super::*;
+use crate::fuzzing::tests::replay::replay;
 
 fn read(kind: u8, body: &[u8]) -> Parsed<Message> {
     Message::read(kind, Bytes::copy_from_slice(body))
@@ -11,7 +9,7 @@ fn read(kind: u8, body: &[u8]) -> Parsed<Message> {
 
 #[test]
 fn messages_are_refused_or_written_again() {
-    replay::replay("postgres_message", fuzzing::postgres_message);
+    replay("postgres_message", fuzzing::postgres_message);
 }
 
 #[test]
