@@ -168,12 +168,11 @@ pub(super) fn of_text(text: &str, of: &DataType, zone: Tz) -> Result<ScalarValue
         }
         DataType::Float64 if is_decimal(text) => decimal(text)?,
         DataType::Interval(_) if text.contains([',', ':']) => of_text(&in_units(text), of, zone)?,
-        // PostgreSQL ignores an offset here; JDBC sends that of its machine with a local time.
-        DataType::Timestamp(_, None) if offset_at(text).is_some() => {
-            let local = &text[..offset_at(text).unwrap_or(text.len())];
-            of_text(local, of, zone)?
-        }
         of => {
+            let text = match of {
+                DataType::Timestamp(_, None) => without_offset(text),
+                _ => text,
+            };
             let texts: ArrayRef = Arc::new(StringArray::from(vec![text.trim()]));
             let options = CastOptions {
                 safe: false,
@@ -205,11 +204,12 @@ fn in_units(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns where the offset of a local time begins.
-fn offset_at(text: &str) -> Option<usize> {
-    let clock = text.find(':')?;
-    let offset = text[clock..].find(['+', '-', 'Z', 'z'])?;
-    Some(clock + offset)
+/// Returns a local time without an offset behind its clock. PostgreSQL ignores it; JDBC sends that
+/// of its machine with a local time.
+fn without_offset(text: &str) -> &str {
+    let clock = text.find(':').unwrap_or(text.len());
+    let offset = text[clock..].find(['+', '-', 'Z', 'z']);
+    &text[..offset.map_or(text.len(), |offset| clock + offset)]
 }
 
 /// Returns whether a number has digits that a float may not keep.

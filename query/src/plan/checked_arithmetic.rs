@@ -1,18 +1,24 @@
 //! Integer arithmetic that does not wrap: a result without room in its type is an error, as in
 //! PostgreSQL. DataFusion's operators wrap silently, and no setting changes them.
 //!
-//! The operators become functions in two places. Constants do so before DataFusion computes them
-//! ([`Constants`]). All others do so when the optimizer is done with the plan ([`checked`]), since
-//! its rules and ours know operators and not these functions.
+//! The operators become functions in two places: at the latest when the optimizer is done with the
+//! plan ([`checked`]), since its rules and ours know operators and not these functions; and before
+//! ([`Constants`]) where the optimizer could compute one.
+//!
+//! It computes an expression only if that has no column. An operator has none from the beginning,
+//! or when the optimizer has put the constant in the place of a column that a node below defines by
+//! it. So all operators of a plan are replaced before if below one of them there is such a node.
+
+use std::sync::Arc;
 
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
@@ -45,6 +51,9 @@ impl AnalyzerRule for Constants {
         if !has_any(&plan)? {
             return Ok(plan);
         }
+        if meets_constants(&plan)? {
+            return checked(plan);
+        }
         rewrite::expressions(plan, &|expr, schema| {
             let operands = Vec::new();
             expr.rewrite(&mut OfConstants { schema, operands })
@@ -52,14 +61,78 @@ impl AnalyzerRule for Constants {
     }
 }
 
-/// Returns whether a plan has an operator that may be one between integers.
+/// Returns whether a node with an operator is above one that defines a column without columns.
+fn meets_constants(plan: &LogicalPlan) -> Result<bool> {
+    let mut meets = false;
+    plan.apply_with_subqueries(|node| {
+        if has_operator(node)? {
+            let mut below = |input: &LogicalPlan| -> Result<TreeNodeRecursion> {
+                meets |= defines_constants(input)?;
+                Ok(TreeNodeRecursion::Continue)
+            };
+            for input in node.inputs() {
+                input.apply_with_subqueries(&mut below)?;
+            }
+            // The value of a subquery stands beside the operators of its node, and the columns of
+            // an outer query beside those of a subquery.
+            node.apply_subqueries(|subquery| subquery.apply_with_subqueries(&mut below))?;
+            if has_expr(node, |expr| matches!(expr, Expr::OuterReferenceColumn(..)))? {
+                plan.apply_with_subqueries(&mut below)?;
+            }
+        }
+        Ok(match meets {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(meets)
+}
+
+/// Returns whether a node defines a column by an expression without columns.
+fn defines_constants(node: &LogicalPlan) -> Result<bool> {
+    let has_columns = |expr: &Expr| {
+        expr.exists(|expr| {
+            Ok(matches!(
+                expr,
+                Expr::Column(_) | Expr::OuterReferenceColumn(..)
+            ))
+        })
+    };
+    let defined = match node {
+        LogicalPlan::Projection(projection) => &projection.expr,
+        LogicalPlan::Aggregate(aggregate) => &aggregate.group_expr,
+        LogicalPlan::Values(_) => return Ok(true),
+        _ => return Ok(false),
+    };
+    for expr in defined {
+        if !has_columns(expr)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether a node has an operator that may be one between integers.
+fn has_operator(node: &LogicalPlan) -> Result<bool> {
+    has_expr(node, |expr| Operation::of(expr).is_some())
+}
+
+/// Returns whether an expression of a node, or one in it, is as asked for.
+fn has_expr(node: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut any = false;
+    node.apply_expressions(|expr| {
+        any |= expr.exists(|expr| Ok(is(expr)))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(any)
+}
+
+/// Returns whether a node of a plan has an operator that may be one between integers.
 fn has_any(plan: &LogicalPlan) -> Result<bool> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            any |= expr.exists(|expr| Ok(Operation::of(expr).is_some()))?;
-            Ok(TreeNodeRecursion::Continue)
-        })
+        any |= has_operator(node)?;
+        Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(any)
 }
@@ -194,6 +267,15 @@ impl ScalarUDFImpl for CheckedOperator {
     }
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(self.of.clone())
+    }
+    /// A plan keeps its columns only if the result may be null where that of the operator may.
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let may_be_null = args.arg_fields.iter().any(|operand| operand.is_nullable());
+        Ok(Arc::new(Field::new(
+            self.name(),
+            self.of.clone(),
+            may_be_null,
+        )))
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [left, right] = args.args.as_slice() else {

@@ -22,12 +22,14 @@ mod filter_projections;
 mod first_floats;
 mod float_lists;
 mod grouping_sets;
+mod interval_casts;
 mod repeated_groups;
 mod same_names;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use float_lists::FloatLists;
+pub(crate) use interval_casts::hide_lossy_casts;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

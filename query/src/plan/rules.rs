@@ -157,7 +157,7 @@ impl Rules {
         shape: Shape,
         state: SessionState,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState)> {
-        let plan = &checked_arithmetic::checked(plan)?;
+        let plan = &datafusion_fixes::hide_lossy_casts(checked_arithmetic::checked(plan)?)?;
         let planner = Arc::clone(state.query_planner());
         if shape != Shape::Rows {
             return Ok((planner.create_physical_plan(plan, &state).await?, state));

@@ -67,6 +67,18 @@ proptest! {
                 let found = value(&fixture, &sql).await;
                 assert_eq!(found, expected.map(|n| n.to_string()), "{sql}");
             }
+            // The optimizer brings these constants to the operators.
+            let defined = format!("SELECT {} AS a, {} AS b, {} AS c", literal(a), literal(b), literal(c));
+            for sql in [
+                format!("SELECT {columns} AS n FROM ({defined}) AS t"),
+                format!("WITH t AS ({defined}), u AS (SELECT {columns} AS n FROM t) SELECT n FROM u WHERE n < 0 OR n >= 0"),
+            ] {
+                let found = value(&fixture, &sql).await;
+                assert_eq!(found, expected.map(|n| n.to_string()), "{sql}");
+            }
+            let sql = format!("SELECT count(*) AS n FROM (SELECT {columns} AS n FROM ({defined}) AS t) AS u WHERE n < 0 OR n >= 0");
+            let found = value(&fixture, &sql).await;
+            assert_eq!(found, expected.map(|_| "1".to_owned()), "{sql}");
         });
     }
 }

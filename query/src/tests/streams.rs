@@ -617,3 +617,40 @@ async fn tail_shows_the_rows_that_select_would() {
         assert_eq!(error.kind(), Kind::Invalid, "{error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cast_stands_beside_its_column_and_an_order_by_it() {
+    let fixture = four_days().await;
+    let first = |sql: String| {
+        let fixture = &fixture;
+        async move { fixture.rows(&format!("{sql} LIMIT 1")).await.remove(0) }
+    };
+    let row =
+        first("SELECT time::date, status FROM access ORDER BY time DESC, status".into()).await;
+    assert_eq!(row["time"], "2000-10-12");
+    let row = first("SELECT status, status, status::text FROM access ORDER BY time".into()).await;
+    assert_eq!(
+        (&row["status"], &row["status:2"]),
+        (&json!(200), &json!(200))
+    );
+    assert_eq!(row["status:3"], "200");
+    // In an expression and in HAVING a name is the column's: it never silently becomes the cast.
+    let having = "FROM access GROUP BY time::date HAVING extract(hour FROM max(time)) = 23";
+    let expected = fixture
+        .rows(&format!("SELECT time::date AS d {having}"))
+        .await
+        .len();
+    assert!(expected > 0);
+    let found = fixture
+        .try_query(&format!("SELECT time::date {having} ORDER BY time::date"))
+        .await;
+    assert!(found.is_err() || found.is_ok_and(|(rows, _)| rows.len() == expected));
+    let by_hour = "FROM access ORDER BY extract(hour FROM time) DESC, time";
+    let expected = first(format!("SELECT time::date AS d, time AS t {by_hour}")).await;
+    if let Ok((rows, _)) = fixture
+        .try_query(&format!("SELECT time::date, path {by_hour} LIMIT 1"))
+        .await
+    {
+        assert_eq!(rows[0]["time"], expected["d"]);
+    }
+}

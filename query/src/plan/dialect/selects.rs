@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, FunctionArguments, Ident, JoinOperator,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, Value, VisitMut,
-    VisitorMut,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
+    Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::expressions::{is_aggregate, reference_type};
@@ -19,6 +19,11 @@ pub(super) struct Selects;
 
 impl VisitorMut for Selects {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        name_ordered_casts(query);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in select.projection.iter_mut().filter_map(super::column) {
@@ -208,10 +213,8 @@ impl VisitorMut for TableNumbers {
     }
 }
 
-/// Returns a name for a cast of a column, and for an expression that is repeated. DataFusion names
-/// a cast after its column, table included, so that neither the column nor an ORDER BY of it could
-/// stand beside it. `earlier` counts the expressions of one name.
-fn name_again(expr: &Expr, earlier: &mut HashMap<String, usize>) -> Option<String> {
+/// Returns what a cast is of, and its column if it is one of a column.
+fn cast_of(expr: &Expr) -> (&Expr, Option<String>) {
     let mut inner = expr;
     while let Expr::Cast { expr, .. }
     | Expr::Nested(expr)
@@ -221,11 +224,19 @@ fn name_again(expr: &Expr, earlier: &mut HashMap<String, usize>) -> Option<Strin
     {
         inner = expr;
     }
-    let (name, is_column) = match inner {
-        Expr::Identifier(column) => (super::normal(column), true),
-        Expr::CompoundIdentifier(names) => (super::normal(names.last()?), true),
-        other => (other.to_string(), false),
+    let column = match inner {
+        Expr::Identifier(column) => Some(super::normal(column)),
+        Expr::CompoundIdentifier(names) => names.last().map(super::normal),
+        _ => None,
     };
+    (inner, column)
+}
+
+/// Returns a name for an expression that is repeated: DataFusion refuses two columns of one name.
+/// It names a cast after its column. `earlier` counts the expressions of one name.
+fn name_again(expr: &Expr, earlier: &mut HashMap<String, usize>) -> Option<String> {
+    let (inner, column) = cast_of(expr);
+    let name = column.unwrap_or_else(|| inner.to_string());
     // Columns of one name of two tables are told apart by their tables.
     let is_plain = matches!(expr, Expr::CompoundIdentifier(_));
     let key = if is_plain {
@@ -235,10 +246,65 @@ fn name_again(expr: &Expr, earlier: &mut HashMap<String, usize>) -> Option<Strin
     };
     let count = earlier.entry(key).or_insert(0_usize);
     *count += 1;
-    let is_cast = is_column && !std::ptr::eq(inner, expr);
-    match *count {
-        1 => is_cast.then_some(name),
-        again => Some(format!("{name}:{again}")),
+    (*count > 1).then(|| format!("{name}:{count}"))
+}
+
+/// Names a cast after its column where the query is ordered by that name: it means the cast, as in
+/// PostgreSQL, and DataFusion takes the column, beside which the cast may not stand. Inside an
+/// expression the name means the column, in HAVING too, but DataFusion would take the cast:
+/// then the cast stays without a name.
+fn name_ordered_casts(query: &mut Query) {
+    let Some(OrderByKind::Expressions(order)) = query.order_by.as_ref().map(|order| &order.kind)
+    else {
+        return;
+    };
+    let mut ordered: BTreeSet<String> = BTreeSet::new();
+    let mut inside = Identifiers::default();
+    for item in order {
+        match &item.expr {
+            Expr::Identifier(name) => {
+                ordered.insert(super::normal(name));
+            }
+            other => {
+                let _: ControlFlow<()> = Visit::visit(other, &mut inside);
+            }
+        }
+    }
+    let SetExpr::Select(select) = &mut *query.body else {
+        return;
+    };
+    for condition in [&select.having, &select.qualify].into_iter().flatten() {
+        let _: ControlFlow<()> = Visit::visit(condition, &mut inside);
+    }
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let (inner, Some(column)) = cast_of(expr)
+            && !std::ptr::eq(inner, expr)
+            && ordered.contains(&column)
+            && !inside.0.contains(&column)
+        {
+            *item = SelectItem::ExprWithAlias {
+                expr: expr.clone(),
+                alias: Ident::with_quote('"', column),
+            };
+        }
+    }
+}
+
+/// The last parts of all names in an expression.
+#[derive(Default)]
+struct Identifiers(BTreeSet<String>);
+
+impl Visitor for Identifiers {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.0.extend(match expr {
+            Expr::Identifier(name) => Some(super::normal(name)),
+            Expr::CompoundIdentifier(names) => names.last().map(super::normal),
+            _ => None,
+        });
+        ControlFlow::Continue(())
     }
 }
 
