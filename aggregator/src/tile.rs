@@ -19,8 +19,8 @@
 //! block      crc32c of the rest u32, shape, counts, then per component of the level:
 //!            varint length, its states
 //! shape      ranks and key ids from the least of the block on;
-//!            by bucket (minute, hour): cells of each bucket; keys as distances within a bucket
-//!            by key (day and coarser): distances of keys; buckets as distances within a key
+//!            by bucket (minute): cells of each bucket; keys as distances within a bucket
+//!            by key (hour and coarser): distances of keys; buckets as distances within a key
 //! counts     events - 1
 //! count      events that passed a filter
 //! numeric    events without a value (or that did not pass); unfit values; sums where there is a
@@ -36,9 +36,11 @@
 //! ```
 //!
 //! Values that follow from others are not written: a cell of one event is its key and its value.
-//! A reader of one bucket or one key needs the head and the blocks whose ranges hold it. When the
-//! events of a seal lie within one week and month, its week, month and year have the same cells but
-//! for the bucket, so these sections share their blocks. Tiles without events have no bytes.
+//! Hours are sorted by key within runs of whole buckets, each run in blocks of its own; coarser
+//! levels within the section. A reader of one bucket or one key needs the head and the blocks whose
+//! ranges hold it. When the events of a seal lie within one week and month, its week, month and
+//! year have the same cells but for the bucket, so these sections share their blocks. Tiles without
+//! events have no bytes.
 //!
 //! # Invariants
 //! * Dictionaries hold only values that some cell refers to, ordered by frequency (in powers of
@@ -89,6 +91,9 @@ use write::BlockCells;
 pub const BLOCK_CELLS_MAX: usize = 4_096;
 /// A cell weighs as much as its events, up to this number: its states hardly grow beyond.
 const CELL_WEIGHT_MAX: u64 = 256;
+/// Most blocks of a run of hours, unless one hour has more. A key is in one or two blocks of each
+/// run, and one hour lies in one run: a day of few cells is one run, and a busy hour is its own.
+const HOUR_RUN_BLOCKS: usize = 8;
 /// Most weight of a block: blocks of cells with many events hold fewer cells.
 const BLOCK_WEIGHT_MAX: u64 = 65_536;
 
@@ -201,29 +206,28 @@ impl TileWriter<'_> {
 
     fn section(&mut self, level: Level, partition_us: i64, cells: &Cells, sorted: &[u32]) {
         let buckets: Vec<i64> = sorted.iter().map(|c| cells.bucket[*c as usize]).collect();
-        let (mut ranks, starts) = ranks_of_buckets(&buckets);
-        let mut order = sorted.to_vec();
-        if by_key(level) {
-            let keys: Vec<u32> = sorted.iter().map(|c| cells.key[*c as usize]).collect();
-            let places = group(&keys, &ranks, cells.keys.len, starts.len()).order;
-            order = places.iter().map(|p| sorted[*p as usize]).collect();
-            ranks = places.iter().map(|p| ranks[*p as usize]).collect();
-        }
+        let (ranks, starts) = ranks_of_buckets(&buckets);
         let (mut blocks, mut shared, mut own) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut order_left, mut ranks_left) = (&order[..], &ranks[..]);
-        while !order_left.is_empty() {
-            let (order, ranks);
-            let len = self.block_len(cells, order_left);
-            (order, order_left) = order_left.split_at(len);
-            (ranks, ranks_left) = ranks_left.split_at(len);
-            let (block, payload) = self.block(level, cells, order, ranks);
-            let written = self.payloads.get(&xxh3_64(&payload));
-            let written = written.filter(|range| self.bytes[(*range).clone()] == payload);
-            shared.push(written.map(|range| range.start));
-            if written.is_none() {
-                own.push(payload);
+        let mut done = 0;
+        while done < sorted.len() {
+            let run = done..done + run_len(&ranks[done..], self.run_cells(level));
+            done = run.end;
+            let (order, ranks) = in_run(level, cells, &sorted[run.clone()], &ranks[run]);
+            let (mut order_left, mut ranks_left) = (&order[..], &ranks[..]);
+            while !order_left.is_empty() {
+                let (order, ranks);
+                let len = self.block_len(cells, order_left);
+                (order, order_left) = order_left.split_at(len);
+                (ranks, ranks_left) = ranks_left.split_at(len);
+                let (block, payload) = self.block(level, cells, order, ranks);
+                let written = self.payloads.get(&xxh3_64(&payload));
+                let written = written.filter(|range| self.bytes[(*range).clone()] == payload);
+                shared.push(written.map(|range| range.start));
+                if written.is_none() {
+                    own.push(payload);
+                }
+                blocks.push(block);
             }
-            blocks.push(block);
         }
         let offset = self.bytes.len();
         put_checked(&mut self.bytes, &head::write(&starts, &blocks, &shared));
@@ -238,12 +242,20 @@ impl TileWriter<'_> {
             partition_us,
             bucket_min_us: starts[0],
             bucket_max_us: starts[starts.len() - 1],
-            cells: order.len() as u64,
+            cells: sorted.len() as u64,
             densest: densest(&ranks, starts.len()),
             events: blocks.iter().map(|b| b.events).sum(),
             offset: offset as u64,
             len: (self.bytes.len() - offset) as u64,
         });
+    }
+
+    /// Returns the most cells of a run, unless one bucket has more.
+    fn run_cells(&self, level: Level) -> usize {
+        match level {
+            Level::Hour => HOUR_RUN_BLOCKS * self.block_cells,
+            _ => usize::MAX,
+        }
     }
 
     /// Returns the number of cells of the next block, out of the `remaining` ones of a section.
@@ -281,6 +293,31 @@ impl TileWriter<'_> {
         block.payload = 0..payload.len();
         (block, payload)
     }
+}
+
+/// Returns the number of cells of the next run: whole buckets of at most so many cells, or one. The
+/// ranks ascend.
+fn run_len(ranks: &[u32], most: usize) -> usize {
+    let Some(beyond) = ranks.get(most) else {
+        return ranks.len();
+    };
+    match ranks.partition_point(|rank| rank < beyond) {
+        0 => ranks.partition_point(|rank| rank <= beyond),
+        whole => whole,
+    }
+}
+
+/// Returns the cells of a run in the order of their level, and the ranks of their buckets. They
+/// come by bucket and key.
+fn in_run(level: Level, cells: &Cells, sorted: &[u32], ranks: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    if !by_key(level, VERSION) {
+        return (sorted.to_vec(), ranks.to_vec());
+    }
+    let keys: Vec<u32> = sorted.iter().map(|c| cells.key[*c as usize]).collect();
+    let buckets = ranks.last().map_or(0, |last| *last as usize + 1);
+    let places = group(&keys, ranks, cells.keys.len, buckets).order;
+    let in_order = |values: &[u32]| places.iter().map(|p| values[*p as usize]).collect();
+    (in_order(sorted), in_order(ranks))
 }
 
 /// Returns the number of cells of the bucket that has the most.

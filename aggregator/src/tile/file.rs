@@ -9,7 +9,7 @@ use storage::Section;
 use super::dictionary;
 use super::head::{Head, TileBlock};
 use super::index::KeyIndex;
-use super::layout::{MAGIC, VERSION};
+use super::layout::{MAGIC, OLDEST_VERSION, VERSION, by_key};
 use super::read::Payload;
 use super::stream::Unpacker;
 use crate::bytes_io::ByteReader;
@@ -25,6 +25,7 @@ use crate::keys::Keys;
 #[derive(Debug)]
 pub struct TileFile {
     definition: Arc<Definition>,
+    version: u16,
     bytes: Bytes,
     pub(super) keys_at: Range<usize>,
     pub(super) coupons_at: Range<usize>,
@@ -44,11 +45,11 @@ impl TileFile {
             return Err(Error::corrupt(0, "it is not a tile file"));
         }
         let version = u16::from_le_bytes([reader.u8()?, reader.u8()?]);
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(Error::corrupt(
                 6,
                 format!(
-                    "its version is {version}, this program reads {VERSION}; use the logmill that wrote it"
+                    "its version is {version}, this program reads {OLDEST_VERSION} to {VERSION}; use the logmill that wrote it"
                 ),
             ));
         }
@@ -79,6 +80,7 @@ impl TileFile {
         Ok(Self {
             index: KeyIndex::new(definition.by().len()),
             definition,
+            version,
             keys_at: keys_at..coupons_at,
             coupons_at: coupons_at..sections_at,
             bytes,
@@ -200,6 +202,11 @@ impl TileFile {
         Head::read(reader, section, outer.offset(), self.bytes.len())
     }
 
+    /// Returns whether the sections of a level are sorted by key first.
+    pub(super) fn by_key(&self, level: Level) -> bool {
+        by_key(level, self.version)
+    }
+
     /// Returns the file's length, bytes.
     pub(super) fn bytes_len(&self) -> usize {
         self.bytes.len()
@@ -291,6 +298,7 @@ impl SectionReader<'_> {
         let mut payload = Payload {
             definition: &file.definition,
             level: self.level,
+            by_key: file.by_key(self.level),
             unpacker: &mut self.unpacker,
             reader: ByteReader::new(file.checked(block.payload.clone())?, at + 4),
         };

@@ -79,8 +79,16 @@ fn of_today() -> Vec<(&'static str, Definition, usize)> {
 }
 
 #[test]
+fn tiles_of_older_versions_are_read() {
+    for (name, definition, _) in of_today() {
+        let (bytes, sections) = read(&folder("v2"), name);
+        check(&definition, bytes, &sections);
+    }
+}
+
+#[test]
 fn tiles_of_the_version_of_today_are_read_and_written_the_same() {
-    let folder = folder("v2");
+    let folder = folder("v3");
     for (name, definition, block_cells) in of_today() {
         let set = cascade(&[&definition], &[batch(&recorded())])
             .expect("cells")

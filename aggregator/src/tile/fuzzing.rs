@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use storage::{Name, Section, StreamKind};
 
 use super::head::Head;
-use super::layout::{MAGIC, VERSION};
+use super::layout::{MAGIC, OLDEST_VERSION, VERSION};
 use super::{TileFile, merge_sections};
 use crate::bytes_io::ByteReader;
 use crate::calendar::Level;
@@ -107,7 +107,9 @@ fn mended(definition: &Definition, bytes: &[u8]) -> (Vec<u8>, Vec<Section>) {
         return (bytes, Vec::new());
     }
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
-    bytes[6..8].copy_from_slice(&VERSION.to_le_bytes());
+    if bytes[6..8] != OLDEST_VERSION.to_le_bytes() {
+        bytes[6..8].copy_from_slice(&VERSION.to_le_bytes());
+    }
     bytes[8..HEAD_BYTES].copy_from_slice(&definition.fingerprint().to_le_bytes());
     let sections_at = mend_dictionaries(&mut bytes);
     let mut sections = Vec::new();

@@ -6,7 +6,6 @@ mod sets;
 use arrow::datatypes::i256;
 
 use super::head::TileBlock;
-use super::layout::by_key;
 use super::stream::Unpacker;
 use crate::bytes_io::{ByteReader, unzigzag};
 use crate::calendar::Level;
@@ -33,6 +32,8 @@ fn numeric_of(columns: &[Option<StateColumn>], component: usize) -> &Numeric {
 pub(super) struct Payload<'a> {
     pub(super) definition: &'a Definition,
     pub(super) level: Level,
+    /// True if the cells are sorted by key first.
+    pub(super) by_key: bool,
     pub(super) unpacker: &'a mut Unpacker,
     pub(super) reader: ByteReader<'a>,
 }
@@ -42,8 +43,11 @@ impl Payload<'_> {
     pub(super) fn shape(&mut self, block: &TileBlock, keys: usize) -> Result<BlockShape> {
         let (cells, at) = (block.cells, self.reader.offset());
         let wrong = || Error::corrupt(at, "its buckets and keys are not in order");
-        let by_key = by_key(self.level);
-        let firsts = if by_key { cells } else { block.ranks.len() };
+        let firsts = if self.by_key {
+            cells
+        } else {
+            block.ranks.len()
+        };
         let first = self.unpacker.integers(&mut self.reader, firsts)?;
         let second = self.unpacker.integers(&mut self.reader, cells)?;
         let (rank_end, key_end) = (
@@ -52,7 +56,7 @@ impl Payload<'_> {
         );
         let (first_rank, first_key) = (u64::from(block.ranks.start), u64::from(block.keys.start));
         let (mut ranks, mut ids) = (Vec::with_capacity(cells), Vec::with_capacity(cells));
-        if by_key {
+        if self.by_key {
             let (mut rank, mut key) = (first_rank, first_key);
             for (nth, (step, place)) in first.iter().zip(&second).enumerate() {
                 rank = if *step == 0 && nth > 0 {

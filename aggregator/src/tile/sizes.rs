@@ -2,7 +2,6 @@
 
 use super::file::TileFile;
 use super::head::TileBlock;
-use super::layout::by_key;
 use super::stream::Unpacker;
 use crate::bytes_io::ByteReader;
 use crate::calendar::Level;
@@ -67,7 +66,7 @@ impl TileFile {
         let mut unpacker = Unpacker::new(self.bytes_len());
         sizes.frame += 4;
         let whole = reader.left();
-        let firsts = if by_key(level) {
+        let firsts = if self.by_key(level) {
             block.cells
         } else {
             block.ranks.len()

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::head::TileBlock;
-use super::layout::{DENSE, LISTED_MAX, by_key};
+use super::layout::{DENSE, LISTED_MAX, VERSION, by_key};
 use super::stream::Packer;
 use crate::bytes_io::{put_varint, zigzag};
 use crate::calendar::Level;
@@ -79,7 +79,7 @@ impl BlockCells<'_> {
         let keys = self.cells().map(|c| self.cells.key[c]);
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let mut before: Option<(u32, u32)> = None;
-        if by_key(self.level) {
+        if by_key(self.level, VERSION) {
             for (rank, key) in self.ranks.iter().copied().zip(keys) {
                 let same = before.filter(|b| b.1 == key);
                 first.push(u64::from(key - before.map_or(first_key, |b| b.1)));
