@@ -2,6 +2,7 @@
 //! run over real logs and over sample traffic; the files against Grafana's own model.
 
 mod files;
+mod frames;
 mod macros;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::support::{Home, Server, line, run, test_data};
 use macros::{Scene, Value};
@@ -158,9 +159,9 @@ fn check(panel: &Json, asked: &Asked) {
     }
 }
 
-/// Runs every panel; returns what answered each.
+/// Runs every panel, and has Grafana's own code read the answers; returns what answered each.
 fn run_panels(server: &Server, dashboards: &[Json], scene: &Scene) -> BTreeMap<String, String> {
-    let mut answered = BTreeMap::new();
+    let (mut answered, mut read) = (BTreeMap::new(), Vec::new());
     for dashboard in dashboards {
         let mut scene = scene.clone();
         choose(server, dashboard, &mut scene);
@@ -181,8 +182,11 @@ fn run_panels(server: &Server, dashboards: &[Json], scene: &Scene) -> BTreeMap<S
             check(panel, &asked);
             let name = format!("{}: {}", dashboard["uid"], panel["title"]).replace('"', "");
             answered.insert(name, asked.answered_by);
+            let (columns, rows) = (asked.columns, asked.rows);
+            read.push(json!({"panel": panel, "columns": columns, "rows": rows}));
         }
     }
+    frames::assert_shown(&read);
     answered
 }
 

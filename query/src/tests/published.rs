@@ -11,8 +11,8 @@
 //! * All files that SQL can name lie below a temporary directory of the side's own.
 //! * A record that expects an error may get ours, when a bound of ours comes first: [`BOUND`].
 //!   They are counted.
-//! * A record may fail by integer arithmetic that wraps without ours: [`OVERFLOW`]. They are counted
-//!   with those.
+//! * A record may fail by integer arithmetic that wraps without ours: [`OVERFLOW`]. They are
+//!   counted with those.
 //! * A record that expects a plan may get one with a node of ours that repairs DataFusion:
 //!   [`REPAIRS`]. They are counted too.
 //! * A file that hangs, or a record that panics, ends its side of that file and nothing else.
