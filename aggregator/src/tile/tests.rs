@@ -222,7 +222,7 @@ fn levels_with_the_same_blocks_share_them() {
 
 #[test]
 fn blocks_that_cannot_hold_passing_cells_are_not_read() {
-    const CELLS: usize = 16;
+    const CELLS: usize = 8;
     let definition = zoned(&["path"], Tz::UTC, "hour");
     let (image, file) = in_blocks(&definition, &sample(), CELLS);
     let projection = Projection::all(&definition);
