@@ -93,8 +93,8 @@ pub const BLOCK_CELLS_MAX: usize = 4_096;
 const CELL_WEIGHT_MAX: u64 = 256;
 /// Most blocks of a run of hours, unless one hour has more. A key is in one or two blocks of each
 /// run, and one hour lies in one run: many hours of few cells are one run, and a busy hour is one.
-/// With a quarter as many, a page over a year took 12 ms instead of 7, and one hour of all pages 2.6
-/// instead of 4.4.
+/// With a quarter as many, a page over a year took 12 ms instead of 7, and one hour of all pages
+/// 2.6 instead of 4.4.
 const HOUR_RUN_BLOCKS: usize = 32;
 /// Most weight of a block: blocks of cells with many events hold fewer cells.
 const BLOCK_WEIGHT_MAX: u64 = 65_536;
