@@ -19,8 +19,7 @@ pub(super) const LISTED_MAX: usize = 900;
 pub(super) const DENSE: u64 = COUPONS_MAX as u64 + 1;
 
 /// Returns whether the sections of a level are sorted by key first, in a file of a version. A chart
-/// of a year by the hour reads one key in hundreds of sections, and it is the slowest one that
-/// people expect at once; all keys of few hours are in few sections.
+/// of a year by the hour reads one key of every section.
 pub(super) fn by_key(level: Level, version: u16) -> bool {
     match version {
         OLDEST_VERSION => level >= Level::Day,
