@@ -1,7 +1,8 @@
 """What clients of each protocol see: large answers, the latency of a panel, and fifty panels under load.
 
     python benches/wires.py --logmill target/release/logmill [--dir target/bench] [--lines 12000000] [--days 366]
-        [--rows 10000000] [--seconds 60] [--rate 20000] [--only rows,panel,refresh]
+        [--rows 10000000] [--seconds 60] [--rate 20000]
+        [--only rows,panel,hours,refresh]
 
 The Python needs psycopg, adbc-driver-flightsql, adbc-driver-postgresql, pyarrow and duckdb. psql must be
 installed; with PostgreSQL's server, a table of its own is measured beside. The store and that table stay
@@ -10,6 +11,7 @@ in --dir. The server is the real program on loopback; clients are processes of t
 rows      an answer of --rows rows and five columns, read to its end by each client, with the most memory of
           the server above the memory that it had at rest. DuckDB reads the parts in this process.
 panel     hits of one page by hour over a year, 300 times: over PostgreSQL (simple and prepared) and HTTP.
+hours     other questions of hours: few hours of all pages, all hours, sizes.
 refresh   fifty panels every five seconds while --rate events a second come in; the same ingest alone before.
 """
 
@@ -274,6 +276,48 @@ def paths(server, count):
     return found[:: max(1, len(found) // count)][:count]
 
 
+# ---- questions of hours
+
+
+def hours(server):
+    import psycopg
+
+    connection = psycopg.connect(server.dsn, autocommit=True)
+    day = connection.execute("SELECT max(bucket)::date - INTERVAL '160 days' FROM traffic.daily").fetchone()[0]
+
+    def within(column, from_h, width_h):
+        first = f"TIMESTAMP '{day:%Y-%m-%d} 00:00:00' + INTERVAL '{from_h} hours'"
+        return f"{column} >= {first} AND {column} < {first} + INTERVAL '{width_h} hours'"
+
+    pages = "SELECT path, sum(hits) FROM stats.hourly WHERE {} GROUP BY path ORDER BY 2 DESC LIMIT 20"
+    hits = "SELECT bucket, sum(hits) FROM {} WHERE {} GROUP BY 1 ORDER BY 1"
+    sizes = (
+        "SELECT date_trunc('hour', time), approx_percentile_cont(response_size, 0.99) FROM access "
+        "WHERE {} GROUP BY 1 ORDER BY 1"
+    )
+    questions = {
+        "one hour, all pages": pages.format(within("bucket", 14, 1)),
+        "six hours, all pages": pages.format(within("bucket", 14, 6)),
+        "a month of hours, all pages": hits.format("stats.hourly", within("bucket", 0, 720)),
+        "a year of hours, all pages": hits.format("stats.hourly", "true"),
+        "a year of hours of traffic": hits.format("traffic.hourly", "true"),
+        "traffic, one hour by status": "SELECT status, sum(hits) FROM traffic.hourly "
+        f"WHERE {within('bucket', 14, 1)} GROUP BY 1 ORDER BY 1",
+        "traffic, a day by the hour": hits.format("traffic.hourly", within("bucket", 0, 24)),
+        "p99 of the size, a day by the hour": sizes.format(within("time", 0, 24)),
+        "p99 of the size, a week by the hour": sizes.format(within("time", 0, 168)),
+    }
+    print("\nquestions of hours, medians of 15, ms\n")
+    for name, statement in questions.items():
+        times = []
+        for _ in range(15):
+            began = time.monotonic()
+            found = connection.execute(statement).fetchall()
+            times.append((time.monotonic() - began) * 1e3)
+        assert found, statement
+        print(f"| {name} | {statistics.median(times):.1f} |", flush=True)
+
+
 # ---- fifty panels under load
 
 
@@ -361,6 +405,11 @@ def refresh(settings, server):
         rate, middle, late, behind = rates[-1]
         print(f"\ningest {label}: {rate:.0f} events/s, acknowledged in {middle:.1f} ms (p99 {late:.1f}), at most {behind * 1e3:.0f} ms behind its times")
     print(f"{len(times)} panels: median {statistics.median(times):.1f} ms, p95 {percentile(times, 0.95):.1f}, p99 {percentile(times, 0.99):.1f}, most {max(times):.1f}")
+    first, later = times[:PANELS], times[PANELS:]
+    for name, kind in (("pages", range(20)), ("all traffic", range(20, 40)), ("raw events", range(40, PANELS))):
+        of_kind = [ms for nth, ms in enumerate(later) if nth % PANELS in kind]
+        most = max(first[nth] for nth in kind)
+        print(f"  {name}: median {statistics.median(of_kind):.1f} ms, most {max(of_kind):.1f}; in the first refresh {most:.1f}")
     flood = []
     for is_asked in (False, True):
         stop = time.monotonic() + 10
@@ -386,7 +435,7 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--rate", type=int, default=20_000)
-    parser.add_argument("--only", default="rows,panel,refresh")
+    parser.add_argument("--only", default="rows,panel,hours,refresh")
     settings = parser.parse_args()
     data = store(settings)
     with contextlib.ExitStack() as stack:
@@ -397,6 +446,8 @@ def main():
             large(settings, server, data, stack)
         if "panel" in parts:
             panel(settings, server)
+        if "hours" in parts:
+            hours(server)
         if "refresh" in parts:
             refresh(settings, server)
 

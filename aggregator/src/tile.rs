@@ -91,8 +91,9 @@ use write::BlockCells;
 pub const BLOCK_CELLS_MAX: usize = 4_096;
 /// A cell weighs as much as its events, up to this number: its states hardly grow beyond.
 const CELL_WEIGHT_MAX: u64 = 256;
-/// Most blocks of a run of hours, unless one hour has more. A key is in one or two blocks of each
-/// run, and one hour lies in one run: many hours of few cells are one run, and a busy hour is one.
+/// Most cells of a run of hours, in full blocks, unless one hour has more. The cells of a key stand
+/// side by side in a run, and one hour lies in one run: many hours of few cells are one run, and a
+/// busy hour is one. The weight of cells does not count: such blocks are smaller, and more.
 /// With a quarter as many, a page over a year took 12 ms instead of 7, and one hour of all pages
 /// 2.6 instead of 4.4.
 const HOUR_RUN_BLOCKS: usize = 32;
