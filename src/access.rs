@@ -20,6 +20,7 @@ mod credentials;
 mod logins;
 mod principal;
 mod scram;
+mod scram_login;
 mod sessions;
 pub(crate) mod token;
 

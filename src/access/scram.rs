@@ -7,7 +7,6 @@
 //! iterations.
 
 mod exchange;
-mod login;
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,11 +1,12 @@
 //! Parts of the program's `access`.
 
-#[path = "../../../src/access/credentials.rs"]
-mod credentials;
-#[path = "../../../src/access/scram.rs"]
-mod scram;
-#[path = "../../../src/access/token.rs"]
-pub(crate) mod token;
+#[path = "../../../src/access"]
+mod source {
+    pub(crate) mod credentials;
+    pub(crate) mod scram;
+    pub(crate) mod token;
+}
 
-pub(crate) use credentials::Credentials;
-pub(crate) use scram::Verifier;
+pub(crate) use source::credentials::Credentials;
+pub(crate) use source::scram::Verifier;
+pub(crate) use source::token;

@@ -1,4 +1,8 @@
 //! The reader of messages of the program's `postgres`.
 
-#[path = "../../../src/postgres/message.rs"]
-pub(crate) mod message;
+#[path = "../../../src/postgres"]
+mod source {
+    pub(crate) mod message;
+}
+
+pub(crate) use source::message;

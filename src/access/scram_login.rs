@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Exchange, Verifier};
-use crate::access::attempts::LoginAttempt;
-use crate::access::{Access, Principal, Refused, accounts};
+use super::attempts::LoginAttempt;
+use super::scram::{Exchange, Verifier};
+use super::{Access, Principal, Refused, accounts};
 
 /// A login by SCRAM-SHA-256 that waits for the proof.
 #[derive(Debug)]
