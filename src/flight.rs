@@ -14,6 +14,7 @@ mod answers;
 mod body;
 mod catalog;
 mod connection;
+mod dialect;
 mod front;
 mod protobuf;
 mod service;
@@ -38,6 +39,8 @@ use crate::serve::OpenService;
 const PORT: u16 = 8815;
 /// The catalog and database, as clients name it.
 const DATABASE: &str = "logmill";
+/// The header by which InfluxDB's clients, Grafana among them, name the database.
+const DATABASE_HEADER: &str = "database";
 
 /// Flight SQL as a protocol of a listener.
 #[derive(Debug)]

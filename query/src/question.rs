@@ -205,6 +205,9 @@ pub struct Session {
     pub tag: Option<String>,
     /// The schema of tables that a query names without one.
     pub schema: String,
+    /// A name of the schema `public` by which the client knows and sees it instead, unless a rollup
+    /// has that name.
+    pub public_name: Option<&'static str>,
     /// A shorter limit than the engine's [`crate::Limits::time`].
     pub time_max: Option<Duration>,
     /// The client, and what it may see.
@@ -251,6 +254,7 @@ impl Default for Session {
         Self {
             tag: None,
             schema: PUBLIC.to_owned(),
+            public_name: None,
             time_max: None,
             viewer: Viewer::default(),
             line: None,

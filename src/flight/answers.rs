@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow_flight::FlightData;
@@ -24,6 +23,7 @@ use query::output::PlainBatches;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tonic::Status;
 
+use super::dialect::converted;
 use super::status;
 use crate::serve::Client;
 
@@ -129,13 +129,9 @@ async fn produce_all(
 
 /// Returns a batch with the columns that the client was told of.
 fn fitted(batch: &RecordBatch, described: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let columns = batch.columns().iter().zip(described.fields());
-    let columns = columns.map(
-        |(column, field)| match column.data_type() == field.data_type() {
-            true => Ok(Arc::clone(column)),
-            false => cast(column, field.data_type()),
-        },
-    );
+    let fields = batch.schema_ref().fields().iter().zip(described.fields());
+    let columns = batch.columns().iter().zip(fields);
+    let columns = columns.map(|(column, (from, to))| converted(column, from, to.data_type()));
     RecordBatch::try_new_with_options(
         Arc::clone(described),
         columns.collect::<Result<_, _>>()?,

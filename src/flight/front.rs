@@ -19,10 +19,11 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
 
-use super::DATABASE;
 use super::body::{REQUEST_BYTES_MAX, Requests, held};
+use super::dialect::Dialect;
 use super::service::Flights;
 use super::status;
+use super::{DATABASE, DATABASE_HEADER};
 use crate::access::token::Token;
 use crate::access::{Action, Credentials, Principal, Target};
 use crate::failure::Class;
@@ -31,8 +32,6 @@ use crate::server::credentials::credentials;
 
 /// Time for which a call beyond a share waits for its answer.
 const SLOWED: Duration = Duration::from_millis(250);
-/// The header by which InfluxDB's clients, Grafana among them, name the database.
-const DATABASE_HEADER: &str = "database";
 const API_KEY: &str = "x-api-key";
 /// The content type of gRPC, perhaps followed by `+proto`.
 const GRPC: &[u8] = b"application/grpc";
@@ -109,6 +108,7 @@ impl Front {
         };
         let client = Client::new(principal, Arc::clone(share));
         head.extensions.insert(client);
+        head.extensions.insert(Dialect::of(&head.headers));
         let request = Request::from_parts(head, body);
         let Ok(response) = self.flights.clone().call(request).await;
         response

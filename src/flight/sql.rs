@@ -9,11 +9,11 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
 use bytes::Bytes;
-use query::output::described_schema;
-use query::{Parameters, Prepared, Question, ScalarValue, Session};
+use query::{Parameters, Prepared, Question, ScalarValue};
 use tonic::{Request, Response, Status};
 
 use super::answers::{self, Messages};
+use super::dialect::Dialect;
 use super::statements::Statements;
 use super::{status, values};
 use crate::serve::{Client, Serving};
@@ -36,9 +36,14 @@ impl FlightSql {
     }
 
     /// Binds a question to the present tables. Nothing of it runs.
-    async fn prepare(&self, client: &Client, sql: &str) -> FlightOutcome<Prepared> {
+    async fn prepare(
+        &self,
+        client: &Client,
+        dialect: Dialect,
+        sql: &str,
+    ) -> FlightOutcome<Prepared> {
         let question = Question::Sql(sql.to_owned());
-        let prepared = self.serving.prepare(client, Session::default(), question);
+        let prepared = self.serving.prepare(client, dialect.session(), question);
         prepared.await.map_err(|error| status::of_query(&error))
     }
 
@@ -46,18 +51,19 @@ impl FlightSql {
     async fn answer(
         &self,
         client: Client,
+        dialect: Dialect,
         sql: &str,
         values: Vec<ScalarValue>,
     ) -> FlightOutcome<Response<Messages>> {
-        let prepared = self.prepare(&client, sql).await?;
-        let told = described(&prepared);
+        let prepared = self.prepare(&client, dialect, sql).await?;
+        let told = described(&prepared, dialect);
         let parameters = match values.is_empty() {
             true => Parameters::None,
             false => Parameters::Typed(values.into()),
         };
         let started = prepared.start(parameters).await;
         let answer = started.map_err(|error| status::of_query(&error))?;
-        let columns = told.unwrap_or_else(|| described_schema(&answer.schema));
+        let columns = told.unwrap_or_else(|| dialect.described(&answer.schema));
         let patience = self.serving.config.server.answer_time_max.0;
         let messages = answers::messages(answer, Arc::new(columns), client, patience);
         Ok(Response::new(messages))
@@ -65,11 +71,11 @@ impl FlightSql {
 }
 
 /// Returns the columns of the answer to a question; `None` if they depend on its parameters.
-fn described(prepared: &Prepared) -> Option<Schema> {
+fn described(prepared: &Prepared, dialect: Dialect) -> Option<Schema> {
     let is_open = |field: &Arc<Field>| field.data_type().is_null();
     let depends =
         !prepared.parameters().is_empty() && prepared.schema().fields().iter().any(is_open);
-    (!depends).then(|| described_schema(prepared.schema()))
+    (!depends).then(|| dialect.described(prepared.schema()))
 }
 
 /// Returns the parameters of a question: one for each number up to the highest, since values are

@@ -2,6 +2,7 @@
 //! installed.
 
 mod http;
+mod influx;
 mod logins;
 mod python;
 

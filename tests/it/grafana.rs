@@ -183,7 +183,10 @@ fn run_panels(server: &Server, dashboards: &[Json], scene: &Scene) -> BTreeMap<S
             let name = format!("{}: {}", dashboard["uid"], panel["title"]).replace('"', "");
             answered.insert(name, asked.answered_by);
             let (columns, rows) = (asked.columns, asked.rows);
-            read.push(json!({"panel": panel, "columns": columns, "rows": rows}));
+            let dashboard = &dashboard["title"];
+            read.push(
+                json!({"dashboard": dashboard, "panel": panel, "columns": columns, "rows": rows}),
+            );
         }
     }
     frames::assert_shown(&read);

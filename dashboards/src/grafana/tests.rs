@@ -89,6 +89,13 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         for column in panel.columns {
             assert!(UNITS.contains(&column.unit), "{name}: {}", column.unit);
             assert!(!column.title.is_empty(), "{name}");
+            let pairs = column.title.chars().zip(column.title.chars().skip(1));
+            let mut humps = pairs.filter(|(a, b)| a.is_lowercase() && b.is_uppercase());
+            assert!(
+                humps.next().is_none(),
+                "{name}: {} is a name of code",
+                column.title
+            );
         }
         assert!(UNITS.contains(&panel.unit), "{name}: {}", panel.unit);
         let is_shown = !panel.columns.is_empty() || panel.kind == PanelKind::Logs;

@@ -147,7 +147,7 @@ pub const STORE: &[Panel] = &[
         at: (0, 30, 24, 7),
         columns: &[
             column("name", "Stream"),
-            column("kind", "PanelKind"),
+            column("kind", "Kind"),
             column("events", "Events"),
             column("memtable_events", "In memory"),
             column("parts", "Parts"),

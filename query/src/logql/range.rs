@@ -131,20 +131,25 @@ impl RangeAggregation {
         labels: &BTreeSet<String>,
     ) -> PlanResult<LogicalPlanBuilder> {
         let null = || lit(ScalarValue::Utf8(None));
-        let of_label = |label: &String| {
+        let text = |label: &String| {
             let text = columns.text(label).unwrap_or_else(null);
             cast(text, DataType::Utf8).alias(format!("{LABEL}{label}"))
         };
-        let mut groups: Vec<Expr> = labels.iter().map(of_label).collect();
-        groups.extend(self.window_groups(windows));
-        let mut shown: Vec<Expr> = groups
+        let texts: Vec<Expr> = labels.iter().map(text).collect();
+        // There are far fewer groups than events, so their texts are made of the groups.
+        let read: BTreeSet<&str> = texts
             .iter()
-            .map(|e| named(&e.schema_name().to_string()))
+            .flat_map(Expr::column_refs)
+            .map(|column| column.name.as_str())
             .collect();
-        shown.push(named(ROWS));
+        let windows = self.window_groups(windows);
+        let numbers = windows.iter().map(|e| named(&e.schema_name().to_string()));
+        let shown: Vec<Expr> = texts.iter().cloned().chain(numbers).collect();
+        let groups = read.into_iter().map(named).chain(windows.iter().cloned());
+        let groups: Vec<Expr> = groups.collect();
         // The rows are those of a projection above, whose columns have no table's name.
         let plan = plan.aggregate(groups, [count_all().alias(ROWS)])?;
-        plan.project(shown)
+        plan.project(shown.into_iter().chain([named(ROWS)]))
     }
 
     fn window_groups(&self, windows: Windows) -> Vec<Expr> {

@@ -196,8 +196,8 @@ impl Planner {
     /// Returns the client of a session, as a catalog needs it.
     fn client(&self, session: &Session) -> QueryClient {
         let values = session.values.clone();
-        let named = values.as_ref().map(|values| values.user.clone());
-        let user = named.or_else(|| session.viewer.name.clone());
+        let user = values.as_ref().map(|values| values.user.clone());
+        let user = user.or_else(|| session.viewer.name.clone());
         QueryClient {
             viewer: session.viewer.clone(),
             session: StatementSession {
@@ -207,6 +207,7 @@ impl Planner {
                 time_zone: session.time_zone.clone(),
                 server_started_us: self.started_us,
             },
+            public_name: session.public_name.unwrap_or(PUBLIC),
             functions: Arc::clone(&self.functions),
         }
     }
@@ -348,8 +349,7 @@ impl Planner {
         let whole = state.config().batch_size();
         let rows = expansion.rows(whole, self.memory_bytes);
         if rows < whole {
-            let config = state.config_mut();
-            *config = config.clone().with_batch_size(rows);
+            *state.config_mut() = state.config().clone().with_batch_size(rows);
         }
         Ok(rows < whole)
     }

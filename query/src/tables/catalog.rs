@@ -40,6 +40,8 @@ const SETTINGS: &str = "df_settings";
 pub(crate) struct QueryClient {
     pub(crate) viewer: Viewer,
     pub(crate) session: StatementSession,
+    /// See [`crate::Session::public_name`].
+    pub(crate) public_name: &'static str,
     /// The names of the functions that it can call.
     pub(crate) functions: Arc<[String]>,
 }
@@ -90,6 +92,12 @@ impl Inner {
     fn rollup(&self, name: &str) -> Option<&Rollup> {
         let rollup = self.rollups.get(name);
         rollup.filter(|rollup| self.client.viewer.sees(rollup.meta.stream.as_str()))
+    }
+
+    /// Returns the name by which the client sees the schema of streams.
+    fn public_name(&self) -> &'static str {
+        let name = self.client.public_name;
+        self.rollup(name).map_or(name, |_| PUBLIC)
     }
 
     fn system_tables(&self) -> impl Iterator<Item = &'static str> {
@@ -178,6 +186,7 @@ impl Catalog {
     fn tables_of(&self, schema: &str) -> Option<TablesOf> {
         let kind = match schema {
             PUBLIC => SchemaKind::Streams,
+            name if name == self.inner.public_name() => SchemaKind::Streams,
             SYSTEM => SchemaKind::System,
             PG_CATALOG => SchemaKind::Own(PG_CATALOG),
             INFORMATION_SCHEMA => SchemaKind::Own(INFORMATION_SCHEMA),
@@ -199,15 +208,19 @@ impl Catalog {
 
     /// Returns the table of a schema; `None` when there is none of that name.
     pub(crate) fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let tables = self.tables_of(schema);
-        tables.map_or(Ok(None), |tables| tables.named(name))
+        self.tables_of(schema).map_or(Ok(None), |of| of.named(name))
     }
 }
 
 impl CatalogProvider for Catalog {
     fn schema_names(&self) -> Vec<String> {
         let rollups = self.inner.rollups().map(|r| r.meta.name.to_string());
-        let own = [PUBLIC, SYSTEM, PG_CATALOG, INFORMATION_SCHEMA];
+        let own = [
+            self.inner.public_name(),
+            SYSTEM,
+            PG_CATALOG,
+            INFORMATION_SCHEMA,
+        ];
         own.map(str::to_owned).into_iter().chain(rollups).collect()
     }
 

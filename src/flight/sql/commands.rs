@@ -26,6 +26,7 @@ use super::{
     FlightOutcome, FlightSql, Messages, batch, client_of, described, empty, info, info_of_command,
     parameter_fields, schema_bytes,
 };
+use crate::flight::dialect::Dialect;
 use crate::flight::protobuf::any_bytes;
 use crate::flight::{catalog, sql_info, status, values};
 
@@ -72,9 +73,12 @@ impl FlightSqlService for FlightSql {
         command: CommandStatementQuery,
         request: Descriptor,
     ) -> Info {
-        let client = client_of(&request)?;
+        let (client, dialect) = (client_of(&request)?, Dialect::of_call(&request));
         check_no_transaction(command.transaction_id.as_deref())?;
-        let schema = described(&self.prepare(&client, &command.query).await?);
+        let schema = described(
+            &self.prepare(&client, dialect, &command.query).await?,
+            dialect,
+        );
         let ticket = any_bytes(&TicketStatementQuery {
             statement_handle: command.query.into_bytes().into(),
         });
@@ -86,10 +90,10 @@ impl FlightSqlService for FlightSql {
         ticket: TicketStatementQuery,
         request: Request<Ticket>,
     ) -> Got {
-        let client = client_of(&request)?;
+        let (client, dialect) = (client_of(&request)?, Dialect::of_call(&request));
         let sql = std::str::from_utf8(&ticket.statement_handle);
         let sql = sql.map_err(|_| status::invalid("the ticket is not from this server", None))?;
-        self.answer(client, sql, Vec::new()).await
+        self.answer(client, dialect, sql, Vec::new()).await
     }
 
     async fn do_action_create_prepared_statement(
@@ -97,11 +101,11 @@ impl FlightSqlService for FlightSql {
         command: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
     ) -> FlightOutcome<ActionCreatePreparedStatementResult> {
-        let client = client_of(&request)?;
+        let (client, dialect) = (client_of(&request)?, Dialect::of_call(&request));
         check_no_transaction(command.transaction_id.as_deref())?;
-        let prepared = self.prepare(&client, &command.query).await?;
+        let prepared = self.prepare(&client, dialect, &command.query).await?;
         let parameters = arrow::datatypes::Schema::new(parameter_fields(&prepared)?);
-        let dataset_schema = match described(&prepared) {
+        let dataset_schema = match described(&prepared, dialect) {
             Some(schema) => schema_bytes(&schema)?,
             None => bytes::Bytes::new(),
         };
@@ -134,10 +138,10 @@ impl FlightSqlService for FlightSql {
         command: CommandPreparedStatementQuery,
         request: Descriptor,
     ) -> Info {
-        let client = client_of(&request)?;
+        let (client, dialect) = (client_of(&request)?, Dialect::of_call(&request));
         let handle = &command.prepared_statement_handle;
         let (sql, _) = self.statements.get(&client, handle)?;
-        let schema = described(&self.prepare(&client, &sql).await?);
+        let schema = described(&self.prepare(&client, dialect, &sql).await?, dialect);
         let descriptor = request.into_inner();
         let ticket = descriptor.cmd.clone();
         info(descriptor, ticket, schema.as_ref())
@@ -148,10 +152,10 @@ impl FlightSqlService for FlightSql {
         command: CommandPreparedStatementQuery,
         request: Request<Ticket>,
     ) -> Got {
-        let client = client_of(&request)?;
+        let (client, dialect) = (client_of(&request)?, Dialect::of_call(&request));
         let handle = &command.prepared_statement_handle;
         let (sql, values) = self.statements.get(&client, handle)?;
-        self.answer(client, &sql, values).await
+        self.answer(client, dialect, &sql, values).await
     }
 
     async fn do_action_close_prepared_statement(

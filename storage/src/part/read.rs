@@ -6,12 +6,14 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+use parquet::basic::{ConvertedType, Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::FileMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::blocks::CheckedFile;
@@ -29,9 +31,7 @@ const HEAD_BYTES: usize = 1024;
 /// When the bytes are not a part.
 pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBatch>, ParquetError> {
     guarded(|| {
-        // The reader returns the text types that the file's own schema names.
-        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
-        let reader = select(builder, columns)
+        let reader = select(reader_of(bytes)?, columns)
             .with_batch_size(READ_ROWS)
             .build()?;
         reader
@@ -45,10 +45,51 @@ pub fn read_part(bytes: Bytes, columns: Option<&[&str]>) -> Result<Vec<RecordBat
 /// # Errors
 /// When the bytes are not a part.
 pub(crate) fn read_schema(bytes: Bytes) -> Result<SchemaRef, ParquetError> {
-    guarded(|| {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
-        Ok(Arc::clone(builder.schema()))
-    })
+    guarded(|| Ok(Arc::clone(reader_of(bytes)?.schema())))
+}
+
+/// Opens a reader that returns the text types that the file's own schema names.
+pub(super) fn reader_of<T: ChunkReader + 'static>(
+    file: T,
+) -> Result<ParquetRecordBatchReaderBuilder<T>, ParquetError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    check_texts(builder.metadata().file_metadata())?;
+    Ok(builder)
+}
+
+/// Checks that the Parquet reader verifies the UTF-8 of every text. It makes texts of a column
+/// that the file's Arrow schema or the newer of Parquet's two annotations calls so, and verifies
+/// those that the older one does (`ConvertedType`). Each writer of texts writes both.
+///
+/// # Errors
+/// When a column is read as text without being verified.
+pub fn check_texts(file: &FileMetaData) -> Result<(), ParquetError> {
+    let columns = file.schema_descr();
+    let unverified = |leaf: &usize| {
+        let column = columns.column(*leaf);
+        column.physical_type() == Type::BYTE_ARRAY && column.converted_type() != ConvertedType::UTF8
+    };
+    let unverified: Vec<usize> = (0..columns.num_columns()).filter(unverified).collect();
+    if unverified.is_empty() {
+        return Ok(());
+    }
+    let schema = parquet_to_arrow_schema(columns, file.key_value_metadata())?;
+    for leaf in unverified {
+        let field = schema.field(columns.get_column_root_idx(leaf));
+        if may_be_text(field.data_type()) {
+            let name = field.name();
+            let message = format!("the texts of the column {name:?} are not marked as UTF-8");
+            return Err(ParquetError::General(message));
+        }
+    }
+    Ok(())
+}
+
+fn may_be_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => may_be_text(values),
+        other => other.is_string() || other.is_nested(),
+    }
 }
 
 /// Runs a reader of a whole file. A detached folder comes from elsewhere with its checksums, and a
@@ -75,7 +116,7 @@ pub(crate) fn read_column(
             source,
         })
     };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(pieces.clone()).map_err(wrong)?;
+    let builder = reader_of(pieces.clone()).map_err(wrong)?;
     let reader = select(builder, Some(&[column])).build().map_err(wrong)?;
     for batch in reader {
         let batch = batch.map_err(|source| wrong(source.into()))?;
@@ -175,3 +216,6 @@ impl Read for PieceReader {
         Ok(len)
     }
 }
+
+#[cfg(test)]
+mod tests;

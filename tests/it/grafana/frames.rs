@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value as Json;
 
@@ -11,6 +12,7 @@ use crate::support::finish;
 /// it knows, values that it can show, no name twice. `LOGMILL_NODE_PATH` is a folder of packages
 /// that has it.
 pub(super) fn assert_shown(panels: &[Json]) {
+    keep_to_draw(panels);
     let Ok(packages) = std::env::var("LOGMILL_NODE_PATH") else {
         println!("skipped: LOGMILL_NODE_PATH names no folder with @grafana/data");
         return;
@@ -24,4 +26,17 @@ pub(super) fn assert_shown(panels: &[Json]) {
     let told = finish(&mut node, &input).code(0);
     let seen = format!("{} panels, ", panels.len());
     assert!(told.stdout.contains(&seen), "{}", told.stdout);
+}
+
+/// Writes panels and their answers into the folder `LOGMILL_PANELS`, for
+/// `tests/clients/grafana_draw.cjs`.
+fn keep_to_draw(panels: &[Json]) {
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let Ok(folder) = std::env::var("LOGMILL_PANELS") else {
+        return;
+    };
+    let nth = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
+    let file = Path::new(&folder).join(format!("{nth}.json"));
+    let json = serde_json::to_vec(panels).expect("JSON");
+    std::fs::write(&file, json).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
 }

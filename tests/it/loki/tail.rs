@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::socket::{Frame, Socket};
 use super::{access, call};
-use crate::support::{Home, Server, run};
+use crate::support::{Home, PAST_S, Server, line, run};
 
 /// Returns the paths of the lines in a message.
 fn paths(message: &Value) -> Vec<String> {
@@ -191,4 +191,59 @@ fn a_stream_that_appears_is_followed_from_its_first_line() {
     server.ingest("newer", access(2..3));
     assert_eq!(paths(&socket.message()), ["/page/2"]);
     assert!(socket.is_silent(Duration::from_millis(300)));
+}
+
+#[test]
+fn a_client_that_reads_too_slowly_is_told_where_lines_are_missing() {
+    /// Lines of a request, about 2.5 kB each in a message.
+    const LINES: i64 = 500;
+    /// More than the buffers of the connection and the feed hold together.
+    const REQUESTS: i64 = 80;
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    server.ingest("web", access(0..1));
+    let mut socket = follow(&server, &[("query", "{}"), ("start", "4000000000")]);
+    let long = "x".repeat(1000);
+    for request in 0..REQUESTS {
+        let lines = (0..LINES).map(|nth| {
+            let at_s = PAST_S + request * LINES + nth;
+            line("203.0.113.9", at_s, &format!("/{long}"), 200, 1)
+        });
+        server.ingest("web", lines.collect::<String>());
+    }
+    // The last line comes when all others were sent or dropped.
+    let (mut next_s, mut missed, mut was_dropped) = (PAST_S, 0, false);
+    while next_s < PAST_S + REQUESTS * LINES {
+        let message = socket.message();
+        for entry in message["dropped_entries"].as_array().expect("a list") {
+            assert_eq!(entry["labels"]["stream"], "web", "{entry}");
+            let number = entry["labels"]["missed"].as_str().expect("a number");
+            missed += number.parse::<i64>().expect("a number");
+            let ns = entry["timestamp"].as_str().expect("a time");
+            assert!(ns.parse::<i64>().is_ok_and(|ns| ns > 0), "{entry}");
+            was_dropped = true;
+        }
+        let streams = message["streams"].as_array().expect("streams");
+        let values = streams
+            .iter()
+            .flat_map(|s| s["values"].as_array().expect("values"));
+        let times = values.map(|value| {
+            let ns = value[0].as_str().expect("nanoseconds").parse::<i64>();
+            ns.expect("a number") / 1_000_000_000
+        });
+        for at_s in times {
+            assert!(
+                at_s == next_s || (at_s > next_s && was_dropped),
+                "{next_s}, then {at_s}"
+            );
+            (next_s, was_dropped) = (at_s + 1, false);
+        }
+        if was_dropped {
+            server.ingest(
+                "web",
+                line("203.0.113.9", PAST_S + REQUESTS * LINES, "/", 200, 1),
+            );
+        }
+    }
+    assert!(missed > 0, "nothing was dropped");
 }

@@ -33,16 +33,35 @@ impl Windows {
         )
     }
 
-    /// Returns the first and the last window that contain an event.
-    pub(crate) fn of(self, time_us: i64) -> (i64, i64) {
-        let since = i128::from(time_us) * 1000 + i128::from(self.offset_ns)
-            - i128::from(self.steps.start_ns);
-        let step = i128::from(self.steps.step_ns);
-        let ceiling = |ns: i128| -(-ns).div_euclid(step);
+    /// Returns the first window that contains an event.
+    fn first(self, time_us: i64) -> i64 {
+        self.steps_until(time_us, 0).max(0)
+    }
+
+    /// Returns the last window that contains an event.
+    fn last(self, time_us: i64) -> i64 {
         let last = i64::try_from(self.steps.count - 1).unwrap_or(i64::MAX);
-        let first = limited(ceiling(since)).max(0);
-        let until = limited(ceiling(since + i128::from(self.range_ns)) - 1).min(last);
-        (first, until)
+        let after = self.steps_until(time_us, self.range_ns);
+        after.saturating_sub(1).min(last)
+    }
+
+    /// Returns how many steps after the first instant the first instant at or after
+    /// `time + offset + later_ns` is.
+    fn steps_until(self, time_us: i64, later_ns: i64) -> i64 {
+        let Self {
+            steps, offset_ns, ..
+        } = self;
+        // A division of 128 bits takes several times as long, and each event needs one or two.
+        let narrow = || {
+            let ns = time_us.checked_mul(1000)?.checked_add(offset_ns)?;
+            let since_ns = ns.checked_sub(steps.start_ns)?.checked_add(later_ns)?;
+            Some(-since_ns.checked_neg()?.div_euclid(steps.step_ns))
+        };
+        narrow().unwrap_or_else(|| {
+            let ns = i128::from(time_us) * 1000 + i128::from(offset_ns);
+            let since_ns = ns - i128::from(steps.start_ns) + i128::from(later_ns);
+            limited(-(-since_ns).div_euclid(i128::from(steps.step_ns)))
+        })
     }
 }
 
@@ -100,12 +119,55 @@ impl ScalarUDFImpl for WindowOf {
         };
         over_arrays(args, |columns| {
             let times = columns[0].as_primitive::<TimestampMicrosecondType>();
-            let each = times.values().iter().map(|time| {
-                let (first, last) = windows.of(*time);
-                if self.is_last { last } else { first }
-            });
-            let numbers = Int64Array::new(each.collect(), times.nulls().cloned());
+            let each = times.values().iter();
+            let each = match self.is_last {
+                true => each.map(|time| windows.last(*time)).collect(),
+                false => each.map(|time| windows.first(*time)).collect(),
+            };
+            let numbers = Int64Array::new(each, times.nulls().cloned());
             Ok(Arc::new(numbers) as ArrayRef)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numbers as queries have them, and those at which a sum of them overflows.
+    fn numbers() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            -200_000i64..200_000,
+            (-200i64..200).prop_map(|n| n * 60_000_000_000),
+            any::<i64>(),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn an_event_lies_in_the_windows_from_the_first_to_the_last(
+            time_us in prop_oneof![-500i64..500, numbers()],
+            (start_ns, offset_ns) in (numbers(), numbers()),
+            step_ns in prop_oneof![1i64..100_000, Just(60_000_000_000), 1i64..i64::MAX],
+            range_ns in prop_oneof![1i64..300_000, Just(60_000_000_000), 1i64..i64::MAX],
+            count in 1usize..40,
+        ) {
+            let steps = Steps { start_ns, step_ns, count };
+            let windows = Windows { steps, range_ns, offset_ns };
+            let at = i128::from(time_us) * 1000;
+            let contains = |nth: &i64| {
+                let end = i128::from(start_ns) + i128::from(*nth) * i128::from(step_ns)
+                    - i128::from(offset_ns);
+                end - i128::from(range_ns) < at && at <= end
+            };
+            let found: Vec<i64> = (0..count as i64).filter(contains).collect();
+            let (first, last) = (windows.first(time_us), windows.last(time_us));
+            match found.first().zip(found.last()) {
+                Some(ends) => prop_assert_eq!((&first, &last), ends),
+                None => prop_assert!(first > last || first >= count as i64),
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use datafusion::catalog::SchemaProvider;
 use datafusion::datasource::{TableProvider, TableType};
 use storage::{Name, Snapshot};
 
-use super::{Inner, PUBLIC, SYSTEM, SchemaKind, TablesOf};
+use super::{Inner, SYSTEM, SchemaKind, TablesOf};
 use crate::postgres::comments;
 use crate::postgres::objects::{ColumnObject, Objects, TableObject};
 
@@ -21,12 +21,13 @@ impl Inner {
 }
 
 fn made(inner: &Arc<Inner>) -> Objects {
+    let public = inner.public_name();
     let mut schemas = vec![
-        (PUBLIC.to_owned(), Some("Streams of events".to_owned())),
+        (public.to_owned(), Some("Streams of events".to_owned())),
         (SYSTEM.to_owned(), Some("State of the store".to_owned())),
     ];
     let mut tables = Vec::new();
-    tables.extend(of(inner, SchemaKind::Streams, PUBLIC));
+    tables.extend(of(inner, SchemaKind::Streams, public));
     tables.extend(of(inner, SchemaKind::System, SYSTEM));
     for rollup in inner.rollups() {
         let name = rollup.meta.name.to_string();

@@ -21,7 +21,7 @@ use crate::memtable::column;
 use crate::model::SEQ;
 use crate::part::bounds::Bounds;
 use crate::part::order::RowOrder;
-use crate::part::read::{Pieces, select};
+use crate::part::read::{Pieces, check_texts, reader_of, select};
 
 /// A fingerprint of a set of rows, whatever their order: their number, and the sum of the hashes
 /// of their sequence numbers. A lost row and a repeated one leave the number unchanged, but not
@@ -52,7 +52,7 @@ impl Census {
 pub(crate) fn census(path: &str, file: CheckedFile) -> Result<Census> {
     let pieces = Pieces::of(file);
     let read = || {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(pieces.clone())?;
+        let builder = reader_of(pieces.clone())?;
         let mut all = Census::default();
         for batch in select(builder, Some(&[SEQ])).build()? {
             all.add(Census::of(&batch?));
@@ -79,7 +79,12 @@ pub(super) struct Input<'a> {
 impl<'a> Input<'a> {
     pub(super) fn open(part: &'a PartMeta, file: CheckedFile) -> Result<Self, Stop> {
         let pieces = Pieces::of(file);
-        match ArrowReaderMetadata::load(&pieces, ArrowReaderOptions::new()) {
+        let footer = ArrowReaderMetadata::load(&pieces, ArrowReaderOptions::new());
+        let footer = footer.and_then(|footer| {
+            check_texts(footer.metadata().file_metadata())?;
+            Ok(footer)
+        });
+        match footer {
             Ok(footer) => Ok(Self {
                 part,
                 pieces,
