@@ -116,12 +116,14 @@ fn traffic(
     let mut parser = Parser::new(options);
     let mut lines = Vec::new();
     let mean = f64::from(rate);
-    let now_s = SystemClock.now_us().div_euclid(1_000_000);
+    let now_s = || SystemClock.now_us().div_euclid(1_000_000);
     println!("Writing the invented traffic of the last three days …");
     let (began, mut events) = (Instant::now(), 0_u64);
     let mut due = 0.0;
     let mut waiting = 0;
-    for at in now_s - PAST_S..now_s {
+    let mut at = now_s() - PAST_S;
+    // The past ends when it is written, so that no gap lies between it and the present.
+    while at < now_s() {
         due += rate_at(mean, at as f64);
         while due >= 1.0 {
             generator.line_at(at, &mut lines);
@@ -136,6 +138,7 @@ fn traffic(
         if stop.is_set() {
             return Ok(());
         }
+        at += 1;
     }
     write(store, &mut parser, &mut lines)?;
     println!(
@@ -149,7 +152,7 @@ fn traffic(
             stop.set();
             break;
         }
-        let at = SystemClock.now_us().div_euclid(1_000_000);
+        let at = now_s();
         due += rate_at(mean, at as f64) * last.elapsed().as_secs_f64();
         last = Instant::now();
         while due >= 1.0 {

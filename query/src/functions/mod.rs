@@ -11,6 +11,7 @@ mod date_trunc;
 pub(crate) mod inner;
 mod interval_times;
 mod limits;
+pub(crate) mod log_windows;
 pub(crate) mod sizes;
 pub(crate) mod states;
 mod string_agg;

@@ -1,7 +1,6 @@
 //! The streams that a selector names, with the conditions that a plan can evaluate on columns.
 
 mod function;
-mod windows;
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
@@ -11,7 +10,6 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder
 use storage::TIME;
 
 pub(super) use function::{EntryFunction, EntryOutput, entry_function};
-pub(super) use windows::{Windows, window_function};
 
 use super::ast::{Comparison, FilterValue, LabelFilter, LogQuery, MatchOp, Matcher, Named, Stage};
 use super::entry::ERROR;

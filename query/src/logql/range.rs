@@ -21,15 +21,14 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit}
 use storage::{SEQ, TIME};
 
 use super::ast::{FormatValue, LabelFilter, LogQuery, RangeAggregation, RangeFunction, Stage};
-use super::compile::{
-    EntryOutput, Source, Windows, entry_function, nothing, sources, united, window_function,
-};
+use super::compile::{EntryOutput, Source, entry_function, nothing, sources, united};
 use super::evaluate::SeriesLabels;
 use super::labels::{DETECTED_LEVEL, LABELS, STATUS_CLASS, named};
 use super::matrix::Steps;
 use super::pipeline::Pipeline;
 use super::template::Template;
 use crate::error::Error;
+use crate::functions::log_windows::{Windows, window_function};
 use crate::question::{Question, Tables};
 
 /// Columns of a plan.
@@ -58,7 +57,9 @@ impl RangeAggregation {
 
     fn windows(&self, steps: Steps) -> Windows {
         Windows {
-            steps,
+            start_ns: steps.start_ns,
+            step_ns: steps.step_ns,
+            count: steps.count,
             range_ns: self.range_ns,
             offset_ns: self.offset_ns,
         }
@@ -155,7 +156,7 @@ impl RangeAggregation {
     fn window_groups(&self, windows: Windows) -> Vec<Expr> {
         let mut groups = vec![window_function(windows, false).alias(FIRST)];
         // Windows that neither overlap nor leave gaps contain an event once.
-        if self.range_ns != windows.steps.step_ns || windows.steps.count == 1 {
+        if self.range_ns != windows.step_ns || windows.count == 1 {
             groups.push(window_function(windows, true).alias(LAST));
         }
         groups

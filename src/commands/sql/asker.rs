@@ -174,6 +174,13 @@ impl<'a> Asker<'a> {
 
     /// Returns the rows of a short statement as JSON objects, without any sign of progress.
     pub(super) fn rows(&self, sql: &str) -> Result<Vec<Value>> {
+        match &self.interrupts {
+            None => self.rows_of(sql),
+            Some(interrupts) => interrupts.own_question(|| self.rows_of(sql)),
+        }
+    }
+
+    fn rows_of(&self, sql: &str) -> Result<Vec<Value>> {
         let mut text = Vec::new();
         match &self.place {
             Place::Server(client) => {

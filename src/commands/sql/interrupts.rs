@@ -1,8 +1,7 @@
 //! Ctrl-C of an interactive session: it ends the running statement, and not the program.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use query::QueryInfo;
@@ -10,19 +9,31 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
+use super::asker::INTERRUPTED;
 use crate::client::Client;
 use crate::failure::Result;
 
 /// Time after which a server is asked again for a statement that it did not know yet.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// Time after which a second Ctrl-C ends the program, since the server does not answer the first.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The work of the session.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// The user types or reads.
+    Idle,
+    /// The session asks for itself: for names, or whether there is a server.
+    OwnQuestion,
+    /// A statement of the user runs; the moment at which Ctrl-C was pressed.
+    Statement(Option<Instant>),
+}
+
 /// State that the session shares with the task that waits for signals.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SharedState {
-    /// A statement runs.
-    runs: AtomicBool,
-    /// Ctrl-C was pressed since the statement began.
-    pressed: AtomicBool,
+    phase: Mutex<Phase>,
     wake: Notify,
     /// The tag of the statement at a server.
     tag: Mutex<Option<String>>,
@@ -31,7 +42,28 @@ struct SharedState {
 impl SharedState {
     /// Returns whether the statement of a tag still runs.
     fn runs(&self, tag: &str) -> bool {
-        self.runs.load(Ordering::SeqCst) && self.tag.lock().as_deref() == Some(tag)
+        matches!(*self.phase.lock(), Phase::Statement(_)) && self.tag.lock().as_deref() == Some(tag)
+    }
+
+    /// Notes that Ctrl-C was pressed. Returns whether a statement is to end.
+    fn press(&self, has_server: bool) -> bool {
+        let mut phase = self.phase.lock();
+        match *phase {
+            Phase::Idle => false,
+            Phase::OwnQuestion => std::process::exit(INTERRUPTED.into()),
+            Phase::Statement(None) => {
+                *phase = Phase::Statement(Some(Instant::now()));
+                true
+            }
+            Phase::Statement(Some(first)) if has_server && first.elapsed() > PATIENCE => {
+                std::process::exit(INTERRUPTED.into())
+            }
+            Phase::Statement(Some(_)) => false,
+        }
+    }
+
+    fn is_pressed(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Statement(Some(_)))
     }
 }
 
@@ -42,7 +74,11 @@ pub(super) struct Interrupts(Arc<SharedState>);
 impl Interrupts {
     /// Starts to wait. A statement at `server` is cancelled there by its tag.
     pub(super) fn watch(runtime: &Runtime, server: Option<Client>) -> Result<Self> {
-        let shared = Arc::new(SharedState::default());
+        let shared = Arc::new(SharedState {
+            phase: Mutex::new(Phase::Idle),
+            wake: Notify::new(),
+            tag: Mutex::default(),
+        });
         let state = Arc::clone(&shared);
         // From here on no signal ends the program, and none is missed between two waits.
         let mut signals = {
@@ -51,16 +87,14 @@ impl Interrupts {
         };
         runtime.spawn(async move {
             while signals.recv().await.is_some() {
-                if !state.runs.load(Ordering::SeqCst) {
+                if !state.press(server.is_some()) {
                     continue;
                 }
-                state.pressed.store(true, Ordering::SeqCst);
                 state.wake.notify_waiters();
                 let tag = state.tag.lock().clone();
                 if let (Some(client), Some(tag)) = (server.clone(), tag) {
                     let state = Arc::clone(&state);
-                    let work = move || cancel(&client, &tag, &state);
-                    let _panicked = tokio::task::spawn_blocking(work).await;
+                    tokio::task::spawn_blocking(move || cancel(&client, &tag, &state));
                 }
             }
         });
@@ -70,8 +104,7 @@ impl Interrupts {
     /// Begins a statement.
     pub(super) fn begin(&self) {
         *self.0.tag.lock() = None;
-        self.0.pressed.store(false, Ordering::SeqCst);
-        self.0.runs.store(true, Ordering::SeqCst);
+        *self.0.phase.lock() = Phase::Statement(None);
     }
 
     /// Notes the tag of the statement.
@@ -81,8 +114,17 @@ impl Interrupts {
 
     /// Ends the statement. Returns whether Ctrl-C was pressed meanwhile.
     pub(super) fn end(&self) -> bool {
-        self.0.runs.store(false, Ordering::SeqCst);
-        self.0.pressed.load(Ordering::SeqCst)
+        let ended = std::mem::replace(&mut *self.0.phase.lock(), Phase::Idle);
+        matches!(ended, Phase::Statement(Some(_)))
+    }
+
+    /// Asks a question of the session itself. Ctrl-C ends the program: a statement cannot be
+    /// cancelled, and without the answer the session cannot go on.
+    pub(super) fn own_question<T>(&self, ask: impl FnOnce() -> T) -> T {
+        let before = std::mem::replace(&mut *self.0.phase.lock(), Phase::OwnQuestion);
+        let answer = ask();
+        *self.0.phase.lock() = before;
+        answer
     }
 
     /// Waits until Ctrl-C is pressed.
@@ -91,7 +133,7 @@ impl Interrupts {
         tokio::pin!(woken);
         // From here on the wait notices what happens before it is polled.
         woken.as_mut().enable();
-        if !self.0.pressed.load(Ordering::SeqCst) {
+        if !self.0.is_pressed() {
             woken.await;
         }
     }

@@ -1,6 +1,10 @@
 //! The session on a terminal: prompt, TAB, history, Ctrl-C, Ctrl-D, pager.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -155,4 +159,89 @@ fn long_answers_are_shown_by_the_pager_and_short_ones_are_not() {
     terminal.ask("\\pset pager off", "The pager is off.");
     let long = terminal.ask(many, "\n(100 rows)");
     assert!(!long.contains("paged:"), "{long}");
+}
+
+/// Passes connections on to a server until it falls silent.
+struct Passage {
+    url: String,
+    is_silent: Arc<AtomicBool>,
+    /// Pieces that clients have sent.
+    sent: Arc<AtomicUsize>,
+}
+
+impl Passage {
+    fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let passage = Self {
+            url: format!("http://{}", listener.local_addr().expect("an address")),
+            is_silent: Arc::default(),
+            sent: Arc::default(),
+        };
+        let (address, is_silent) = (server.address.clone(), Arc::clone(&passage.is_silent));
+        let sent = Arc::clone(&passage.sent);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.expect("a connection");
+                let behind = TcpStream::connect(&address).expect("the server listens");
+                let again = || (client.try_clone(), behind.try_clone());
+                let (Ok(from), Ok(to)) = again() else { return };
+                let (is_silent, sent) = (Arc::clone(&is_silent), Arc::clone(&sent));
+                std::thread::spawn(move || {
+                    pass(from, to, || {
+                        sent.fetch_add(1, Ordering::SeqCst) < usize::MAX
+                    })
+                });
+                std::thread::spawn(move || {
+                    pass(behind, client, || !is_silent.load(Ordering::SeqCst))
+                });
+            }
+        });
+        passage
+    }
+
+    /// Does something that makes a client send, and waits until it has sent.
+    fn await_sent<T>(&self, act: impl FnOnce() -> T) -> T {
+        let before = self.sent.load(Ordering::SeqCst);
+        let done = act();
+        while self.sent.load(Ordering::SeqCst) == before {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        done
+    }
+}
+
+/// Copies pieces, those that are not to pass excepted.
+fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn() -> bool) {
+    let mut piece = [0; 4096];
+    while let Ok(length @ 1..) = from.read(&mut piece) {
+        if passes() && to.write_all(&piece[..length]).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_server_that_does_not_answer() {
+    let home = Home::new();
+    filled(&home);
+    let server = Server::start(&home.data);
+    let passage = Passage::to(&server);
+    let place = ["--server", &passage.url];
+    let Some(mut terminal) = Terminal::start(&home, &place, &[]) else {
+        return;
+    };
+    terminal.await_text(PROMPT);
+    cancels(&mut terminal);
+    passage.is_silent.store(true, Ordering::SeqCst);
+    passage.await_sent(|| terminal.press("SELECT 1;\r"));
+    // The first press asks the server to cancel the statement.
+    passage.await_sent(|| terminal.press(CTRL_C));
+    std::thread::sleep(Duration::from_millis(1200));
+    terminal.press(CTRL_C);
+    assert_eq!(terminal.ended(), 130);
+    // Nothing answers from the beginning.
+    let terminal = passage.await_sent(|| Terminal::start(&home, &place, &[]));
+    let mut terminal = terminal.expect("there is Python");
+    terminal.press(CTRL_C);
+    assert_eq!(terminal.ended(), 130);
 }

@@ -14,6 +14,7 @@ use crate::tests::support::{DAY_US, Event, Fixture, Random, batch};
 use crate::{Engine, EngineOptions, NoSystemInfo, QueryStats};
 
 mod forms;
+mod windows;
 
 /// 2026-10-22T00:00:00Z, a Thursday; on the 25th Berlin leaves summer time.
 const START: i64 = 1_792_627_200_000_000;

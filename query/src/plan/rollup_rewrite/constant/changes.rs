@@ -13,6 +13,7 @@
 //! * `time_bucket`: each width of the local time since 1970-01-01, of its local days, or of its
 //!   months;
 //! * `CAST(t AS DATE)`, `to_date(t)`: where a local day begins;
+//! * the window of an event in LogQL: right after the ends of windows;
 //! * `to_char(t, format)`: where the finest field of the format changes;
 //!
 //! and all of these where the offset of their zone from UTC changes: each is a function of the
@@ -39,6 +40,7 @@ use super::KNOWN_YEARS;
 use super::clock::{Clock, DAY_US, FAR_US, HOUR_US, MINUTE_US, interval, whole};
 use super::zones::Zone;
 use crate::functions::Width;
+use crate::functions::log_windows::window_changes;
 use crate::tables::stream::prune::{is_column, micros};
 
 /// 1970-01-05 was a Monday.
@@ -126,6 +128,7 @@ pub(super) fn of(expr: &Expr) -> Option<Changes> {
             ("to_char", [time, format]) => {
                 Some(unit_of_format(text(format)?)?.of_local(Clock::of(time)?.local))
             }
+            (_, [time]) if is_column(time, TIME) => window_changes(call).map(Changes::At),
             _ => None,
         },
         _ => None,

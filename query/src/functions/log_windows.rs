@@ -1,66 +1,86 @@
-//! The windows of a range aggregation that an event lies in.
+//! The windows of a range aggregation of LogQL, as functions of the time of an event.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, TimestampMicrosecondType};
-use datafusion::common::Result;
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::functions::arrays::over_arrays;
-use crate::logql::labels::named;
-use crate::logql::matrix::Steps;
+use super::arrays::over_arrays;
 
-/// The windows `(t - offset - range, t - offset]` of every instant `t` of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The windows `(t - offset - range, t - offset]` of the instants `t` of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Windows {
-    pub(crate) steps: Steps,
+    /// The first instant, nanoseconds since 1970.
+    pub(crate) start_ns: i64,
+    /// The distance of two instants, nanoseconds; at least 1.
+    pub(crate) step_ns: i64,
+    /// The number of instants.
+    pub(crate) count: usize,
+    /// The length of a window, nanoseconds.
     pub(crate) range_ns: i64,
+    /// The distance from the end of a window to its instant, nanoseconds.
     pub(crate) offset_ns: i64,
 }
 
 impl Windows {
     /// Returns the first and the last instant, in microseconds, of events in any window.
     pub(crate) fn times_us(self) -> (i64, i64) {
-        let first = i128::from(self.steps.start_ns) - i128::from(self.offset_ns);
-        let first_ns = first - i128::from(self.range_ns);
-        let last = i128::from(self.steps.at(self.steps.count - 1)) - i128::from(self.offset_ns);
+        let start = i128::from(self.start_ns) - i128::from(self.offset_ns);
+        let first_ns = start - i128::from(self.range_ns);
+        let last = start + i128::from(self.count() - 1) * i128::from(self.step_ns);
         (
             limited(first_ns.div_euclid(1000) + 1),
             limited(last.div_euclid(1000)),
         )
     }
 
-    /// Returns the first window that contains an event.
+    /// Returns the first window that contains an event, or one behind the last of all windows.
     fn first(self, time_us: i64) -> i64 {
-        self.steps_until(time_us, 0).max(0)
+        self.steps_until(time_us, 0).clamp(0, self.count())
     }
 
-    /// Returns the last window that contains an event.
+    /// Returns the last window that contains an event, or -1.
     fn last(self, time_us: i64) -> i64 {
-        let last = i64::try_from(self.steps.count - 1).unwrap_or(i64::MAX);
-        let after = self.steps_until(time_us, self.range_ns);
-        after.saturating_sub(1).min(last)
+        self.steps_until(time_us, self.range_ns)
+            .clamp(0, self.count())
+            - 1
+    }
+
+    fn count(self) -> i64 {
+        i64::try_from(self.count).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the instants at which [`Windows::first`] or [`Windows::last`] changes, microseconds
+    /// since 1970: an event on the end of a window is in it, and one after that is not.
+    fn changes(self, is_last: bool) -> Vec<i64> {
+        let before_ns =
+            i128::from(self.offset_ns) + i128::from(if is_last { self.range_ns } else { 0 });
+        let ends = (0..self.count as i128).map(|nth| {
+            let at_ns = i128::from(self.start_ns) + nth * i128::from(self.step_ns);
+            (at_ns - before_ns).div_euclid(1000) + 1
+        });
+        // No event has a time beyond 64 bits.
+        ends.filter_map(|at_us| i64::try_from(at_us).ok()).collect()
     }
 
     /// Returns how many steps after the first instant the first instant at or after
     /// `time + offset + later_ns` is.
     fn steps_until(self, time_us: i64, later_ns: i64) -> i64 {
-        let Self {
-            steps, offset_ns, ..
-        } = self;
         // A division of 128 bits takes several times as long, and each event needs one or two.
         let narrow = || {
-            let ns = time_us.checked_mul(1000)?.checked_add(offset_ns)?;
-            let since_ns = ns.checked_sub(steps.start_ns)?.checked_add(later_ns)?;
-            Some(-since_ns.checked_neg()?.div_euclid(steps.step_ns))
+            let ns = time_us.checked_mul(1000)?.checked_add(self.offset_ns)?;
+            let since_ns = ns.checked_sub(self.start_ns)?.checked_add(later_ns)?;
+            Some(-since_ns.checked_neg()?.div_euclid(self.step_ns))
         };
         narrow().unwrap_or_else(|| {
-            let ns = i128::from(time_us) * 1000 + i128::from(offset_ns);
-            let since_ns = ns - i128::from(steps.start_ns) + i128::from(later_ns);
-            limited(-(-since_ns).div_euclid(i128::from(steps.step_ns)))
+            let ns = i128::from(time_us) * 1000 + i128::from(self.offset_ns);
+            let since_ns = ns - i128::from(self.start_ns) + i128::from(later_ns);
+            limited(-(-since_ns).div_euclid(i128::from(self.step_ns)))
         })
     }
 }
@@ -72,22 +92,23 @@ fn limited(value: i128) -> i64 {
 /// Returns the number of the first window (or the last one) that contains an event.
 pub(crate) fn window_function(windows: Windows, is_last: bool) -> Expr {
     let function = ScalarUDF::new_from_impl(WindowOf {
-        windows: (
-            windows.steps.start_ns,
-            windows.steps.step_ns,
-            windows.steps.count,
-            windows.range_ns,
-            windows.offset_ns,
-        ),
+        windows,
         is_last,
         signature: Signature::any(1, Volatility::Immutable),
     });
-    function.call(vec![named(storage::TIME)])
+    function.call(vec![Expr::Column(Column::from_name(storage::TIME))])
+}
+
+/// Returns the instants at which a function of [`window_function`] changes, microseconds since
+/// 1970; `None` for other functions.
+pub(crate) fn window_changes(call: &ScalarFunction) -> Option<Vec<i64>> {
+    let function = call.func.inner().downcast_ref::<WindowOf>()?;
+    Some(function.windows.changes(function.is_last))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WindowOf {
-    windows: (i64, i64, usize, i64, i64),
+    windows: Windows,
     is_last: bool,
     signature: Signature,
 }
@@ -107,16 +128,7 @@ impl ScalarUDFImpl for WindowOf {
         Ok(DataType::Int64)
     }
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let (start_ns, step_ns, count, range_ns, offset_ns) = self.windows;
-        let windows = Windows {
-            steps: Steps {
-                start_ns,
-                step_ns,
-                count,
-            },
-            range_ns,
-            offset_ns,
-        };
+        let windows = self.windows;
         over_arrays(args, |columns| {
             let times = columns[0].as_primitive::<TimestampMicrosecondType>();
             let each = times.values().iter();
@@ -154,8 +166,7 @@ mod tests {
             range_ns in prop_oneof![1i64..300_000, Just(60_000_000_000), 1i64..i64::MAX],
             count in 1usize..40,
         ) {
-            let steps = Steps { start_ns, step_ns, count };
-            let windows = Windows { steps, range_ns, offset_ns };
+            let windows = Windows { start_ns, step_ns, count, range_ns, offset_ns };
             let at = i128::from(time_us) * 1000;
             let contains = |nth: &i64| {
                 let end = i128::from(start_ns) + i128::from(*nth) * i128::from(step_ns)
@@ -166,7 +177,15 @@ mod tests {
             let (first, last) = (windows.first(time_us), windows.last(time_us));
             match found.first().zip(found.last()) {
                 Some(ends) => prop_assert_eq!((&first, &last), ends),
-                None => prop_assert!(first > last || first >= count as i64),
+                None => prop_assert!(first > last),
+            }
+            // Both change by one at each of their changes, and nowhere else.
+            for (number, is_last) in [(first, false), (last + 1, true)] {
+                let changes = windows.changes(is_last);
+                if changes.len() == count {
+                    let passed = changes.iter().filter(|at_us| **at_us <= time_us).count();
+                    prop_assert_eq!(number, passed as i64);
+                }
             }
         }
     }
