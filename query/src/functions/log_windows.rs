@@ -180,10 +180,16 @@ mod tests {
                 None => prop_assert!(first > last),
             }
             // Both change by one at each of their changes, and nowhere else.
-            for (number, is_last) in [(first, false), (last + 1, true)] {
+            for is_last in [false, true] {
                 let changes = windows.changes(is_last);
-                if changes.len() == count {
-                    let passed = changes.iter().filter(|at_us| **at_us <= time_us).count();
+                let before = changes.iter().map(|at_us| at_us.saturating_sub(1));
+                let around: Vec<i64> = changes.iter().copied().chain(before).collect();
+                for at_us in around.into_iter().chain([time_us]).filter(|_| changes.len() == count) {
+                    let passed = changes.iter().filter(|change| **change <= at_us).count();
+                    let number = match is_last {
+                        false => windows.first(at_us),
+                        true => windows.last(at_us) + 1,
+                    };
                     prop_assert_eq!(number, passed as i64);
                 }
             }

@@ -170,10 +170,18 @@ struct Passage {
 }
 
 impl Passage {
-    fn to(server: &Server) -> Self {
+    /// Serves a store behind a passage.
+    fn serve(home: &Home) -> (Self, Server) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        // The addresses of its connections are the server's with the server's port alone.
+        let own = format!(
+            "localhost:{}",
+            listener.local_addr().expect("an address").port()
+        );
+        let hosts = format!("[\"{own}\"]");
+        let server = Server::start_with(&home.data, &[("LOGMILL_SERVER__HOSTS", &hosts)]);
         let passage = Self {
-            url: format!("http://{}", listener.local_addr().expect("an address")),
+            url: format!("http://{own}"),
             is_silent: Arc::default(),
             sent: Arc::default(),
         };
@@ -196,7 +204,7 @@ impl Passage {
                 });
             }
         });
-        passage
+        (passage, server)
     }
 
     /// Does something that makes a client send, and waits until it has sent.
@@ -224,8 +232,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn() -> bool) {
 fn ctrl_c_leaves_a_server_that_does_not_answer() {
     let home = Home::new();
     filled(&home);
-    let server = Server::start(&home.data);
-    let passage = Passage::to(&server);
+    let (passage, _server) = Passage::serve(&home);
     let place = ["--server", &passage.url];
     let Some(mut terminal) = Terminal::start(&home, &place, &[]) else {
         return;
