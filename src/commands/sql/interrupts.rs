@@ -49,8 +49,8 @@ impl SharedState {
     fn press(&self, has_server: bool) -> bool {
         let mut phase = self.phase.lock();
         match *phase {
-            Phase::Idle => false,
-            Phase::OwnQuestion => std::process::exit(INTERRUPTED.into()),
+            Phase::OwnQuestion if has_server => std::process::exit(INTERRUPTED.into()),
+            Phase::Idle | Phase::OwnQuestion => false,
             Phase::Statement(None) => {
                 *phase = Phase::Statement(Some(Instant::now()));
                 true
@@ -118,8 +118,8 @@ impl Interrupts {
         matches!(ended, Phase::Statement(Some(_)))
     }
 
-    /// Asks a question of the session itself. Ctrl-C ends the program: a statement cannot be
-    /// cancelled, and without the answer the session cannot go on.
+    /// Asks a question of the session itself. If a server is asked, Ctrl-C ends the program:
+    /// without the answer the session cannot go on.
     pub(super) fn own_question<T>(&self, ask: impl FnOnce() -> T) -> T {
         let before = std::mem::replace(&mut *self.0.phase.lock(), Phase::OwnQuestion);
         let answer = ask();
