@@ -2,7 +2,7 @@
 
     python benches/wires.py --logmill target/release/logmill [--dir target/bench] [--lines 12000000] [--days 366]
         [--rows 10000000] [--seconds 60] [--rate 20000]
-        [--only rows,panel,hours,refresh]
+        [--only rows,panel,hours,windows,refresh]
 
 The Python needs psycopg, adbc-driver-flightsql, adbc-driver-postgresql, pyarrow and duckdb. psql must be
 installed; with PostgreSQL's server, a table of its own is measured beside. The store and that table stay
@@ -12,6 +12,7 @@ rows      an answer of --rows rows and five columns, read to its end by each cli
           the server above the memory that it had at rest. DuckDB reads the parts in this process.
 panel     hits of one page by hour over a year, 300 times: over PostgreSQL (simple and prepared) and HTTP.
 hours     other questions of hours: few hours of all pages, all hours, sizes.
+windows   counts of LogQL over Loki's API: instant ones of a month and a year, weeks, a log volume by day.
 refresh   fifty panels every five seconds while --rate events a second come in; the same ingest alone before.
 """
 
@@ -31,6 +32,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 
 COLUMNS = "time, host, path, status, response_size"
@@ -318,6 +320,42 @@ def hours(server):
         print(f"| {name} | {statistics.median(times):.1f} |", flush=True)
 
 
+# ---- counts of LogQL
+
+
+def windows(settings, server):
+    import psycopg
+
+    connection = psycopg.connect(server.dsn, autocommit=True)
+    (first,) = connection.execute("SELECT extract(epoch FROM min(bucket))::bigint FROM traffic.daily").fetchone()
+    # Past midnight, so that the ends of windows divide hours and minutes.
+    end = first + settings.days * 86_400 - 49_349
+    week, year = 7 * 86_400, settings.days * 86_400
+    classes = "sum by (status_class) (count_over_time({stream=\"access\"}[%s]))"
+    volume = "sum by (level, detected_level) (count_over_time({stream=\"access\"} | drop __error__ [1d]))"
+    cases = [
+        ("30 days by class of status", "query", classes % "30d", {"time": end}),
+        ("all days by class of status", "query", classes % f"{settings.days}d", {"time": end}),
+        ("five weeks by week", "query_range", "sum(count_over_time({stream=\"access\"}[7d]))",
+         {"start": end - 4 * week, "end": end, "step": week}),
+        ("all days by day and class", "query_range", classes % "1d", {"start": end - year, "end": end, "step": "1d"}),
+        ("log volume of all days by day", "query_range", volume, {"start": end - year, "end": end, "step": "1d"}),
+    ]
+    keep = http.client.HTTPConnection(server.http)
+    print("\ncounts of LogQL, medians of 9, ms\n")
+    for name, call, query, more in cases:
+        path = f"/loki/api/v1/{call}?" + urllib.parse.urlencode({"query": query, **more})
+        times = []
+        for _ in range(9):
+            began = time.monotonic()
+            keep.request("GET", path)
+            answer = keep.getresponse()
+            body = answer.read()
+            times.append((time.monotonic() - began) * 1e3)
+            assert answer.status == 200 and json.loads(body)["data"]["result"], body[:300]
+        print(f"| {name} | {statistics.median(times):.1f} |", flush=True)
+
+
 # ---- fifty panels under load
 
 
@@ -435,7 +473,7 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--rate", type=int, default=20_000)
-    parser.add_argument("--only", default="rows,panel,hours,refresh")
+    parser.add_argument("--only", default="rows,panel,hours,windows,refresh")
     settings = parser.parse_args()
     data = store(settings)
     with contextlib.ExitStack() as stack:
@@ -448,6 +486,8 @@ def main():
             panel(settings, server)
         if "hours" in parts:
             hours(server)
+        if "windows" in parts:
+            windows(settings, server)
         if "refresh" in parts:
             refresh(settings, server)
 

@@ -92,7 +92,7 @@ pub use model::{
     Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields,
     arrow_schema, fits_float,
 };
-pub use part::{check_texts, partition_end, partition_folder, partition_start, read_part};
+pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;
 pub use repair::{RepairReport, repair};
 pub use resolutions::{Ranges, Settled, Settlement};

@@ -13,7 +13,7 @@ mod write;
 pub(crate) use bounds::Bounds;
 pub use calendar::{partition_end, partition_folder, partition_start};
 pub(crate) use merge::{Census, Stop, census, merge, rewrite, write_sorted};
-pub use read::{check_texts, read_part};
+pub use read::read_part;
 pub(crate) use read::{read_column, read_schema};
 
 use std::collections::{BTreeMap, HashMap};

@@ -63,7 +63,7 @@ pub(super) fn reader_of<T: ChunkReader + 'static>(
 ///
 /// # Errors
 /// When a column is read as text without being verified.
-pub fn check_texts(file: &FileMetaData) -> Result<(), ParquetError> {
+pub(super) fn check_texts(file: &FileMetaData) -> Result<(), ParquetError> {
     let columns = file.schema_descr();
     let unverified = |leaf: &usize| {
         let column = columns.column(*leaf);
@@ -74,6 +74,11 @@ pub fn check_texts(file: &FileMetaData) -> Result<(), ParquetError> {
         return Ok(());
     }
     let schema = parquet_to_arrow_schema(columns, file.key_value_metadata())?;
+    // Fields keep their order; one that was left out would shift those behind it.
+    if schema.fields().len() != columns.root_schema().get_fields().len() {
+        let message = "a column of the file has no type in Arrow".to_owned();
+        return Err(ParquetError::General(message));
+    }
     for leaf in unverified {
         let field = schema.field(columns.get_column_root_idx(leaf));
         if may_be_text(field.data_type()) {

@@ -159,9 +159,7 @@ impl AsyncFileReader for PartReader {
                         .with_page_index_policy(pages)
                         .with_prefetch_hint(Some(FOOTER_BYTES));
                     let len = self.meta.size;
-                    let footer = reader.load_and_finish(&mut *self, len).await?;
-                    storage::check_texts(footer.file_metadata())?;
-                    footer
+                    reader.load_and_finish(&mut *self, len).await?
                 }
             };
             let footer = Arc::new(footer);
