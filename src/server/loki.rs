@@ -151,6 +151,11 @@ async fn query_range(headers: HeaderMap, call: ReadCall) -> Response {
             Expr::Metric(metric) => {
                 let steps = Steps::new(start_ns, end_ns, step_ns);
                 let steps = steps.map_err(|e| parameters::wrong(&e.to_string()))?;
+                // The bars of a log volume are those of a histogram, and come from rollups.
+                let metric = match forms::is_log_volume(&headers) {
+                    true => metric.half_open(),
+                    false => metric,
+                };
                 let (value, stats) = asked.evaluate(metric, steps).await?;
                 Ok(forms::range(steps, value, &stats))
             }

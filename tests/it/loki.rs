@@ -8,6 +8,7 @@ mod limits;
 mod oracle;
 mod socket;
 mod tail;
+mod volume;
 
 use serde_json::Value;
 
@@ -71,4 +72,20 @@ fn message(answer: Answer, status: u16) -> String {
     let body = answer.status(status).json();
     assert_eq!(body["status"], "error", "{body}");
     body["message"].as_str().expect("a message").to_owned()
+}
+
+/// Returns the sum of all values of a matrix.
+#[track_caller]
+fn total(answer: &Value) -> i64 {
+    let result = answer["data"]["result"].as_array().expect("series");
+    let values = result
+        .iter()
+        .flat_map(|s| s["values"].as_array().expect("values"));
+    let values = values.map(|v| {
+        v[1].as_str()
+            .expect("a text")
+            .parse::<f64>()
+            .expect("a number")
+    });
+    values.sum::<f64>() as i64
 }

@@ -28,6 +28,29 @@ pub enum SeriesLabels {
     With(Vec<String>),
 }
 
+impl Metric {
+    /// Returns the query over the windows `[t - range, t)` in place of `(t - range, t]`: those that
+    /// end one nanosecond earlier, since times are whole nanoseconds.
+    ///
+    /// Buckets of rollups have such ends, so that rollups can answer.
+    pub fn half_open(mut self) -> Self {
+        self.for_each_range(&mut |range| range.offset_ns = range.offset_ns.saturating_add(1));
+        self
+    }
+
+    fn for_each_range(&mut self, change: &mut impl FnMut(&mut RangeAggregation)) {
+        match self {
+            Self::Number(_) | Self::Vector(_) => {}
+            Self::Range(range) => change(range),
+            Self::Aggregate { of, .. } => of.for_each_range(change),
+            Self::Binary { left, right, .. } => {
+                left.for_each_range(change);
+                right.for_each_range(change);
+            }
+        }
+    }
+}
+
 /// Returns the range aggregations of a query in the order of [`Metric::evaluate`], each with the
 /// labels of its series.
 ///

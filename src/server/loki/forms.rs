@@ -17,6 +17,9 @@ use crate::server::answer;
 /// The header by which Grafana asks for metadata apart from labels.
 const ENCODING_FLAGS: HeaderName = HeaderName::from_static("x-loki-response-encoding-flags");
 const CATEGORIZE: &str = "categorize-labels";
+/// The header by which Grafana tells the purpose of a query, and its log volume.
+const QUERY_TAGS: HeaderName = HeaderName::from_static("x-query-tags");
+const LOG_VOLUME: &str = "Source=logvolhist";
 /// Maximum bytes of an error that gets the member `message`.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
@@ -67,9 +70,19 @@ pub(in crate::server) async fn with_message(response: Response) -> Response {
 
 /// Returns whether a request asks for metadata apart from labels.
 pub(super) fn is_categorized(headers: &HeaderMap) -> bool {
-    let flags = headers.get_all(ENCODING_FLAGS).iter();
-    let mut flags = flags.filter_map(|value| value.to_str().ok());
-    flags.any(|value| value.split(',').any(|flag| flag.trim() == CATEGORIZE))
+    lists(headers, ENCODING_FLAGS, CATEGORIZE)
+}
+
+/// Returns whether a request asks for the log volume of a panel.
+pub(super) fn is_log_volume(headers: &HeaderMap) -> bool {
+    lists(headers, QUERY_TAGS, LOG_VOLUME)
+}
+
+/// Returns whether a header with values between commas has this value.
+fn lists(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
+    let lists = headers.get_all(name).iter();
+    let mut lists = lists.filter_map(|list| list.to_str().ok());
+    lists.any(|list| list.split(',').any(|one| one.trim() == value))
 }
 
 fn summary(stats: &QueryStats, entries: usize) -> Json {

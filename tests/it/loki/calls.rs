@@ -2,26 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{EVENTS, call, encoded, get, message, ns, served};
+use super::{EVENTS, call, encoded, get, message, ns, served, total};
 use crate::support::{Home, PAST_S, Server};
 
 const SELECTOR: &str = r#"{stream="access"}"#;
-
-/// Returns the sum of all values of a matrix.
-#[track_caller]
-fn total(answer: &Value) -> i64 {
-    let result = answer["data"]["result"].as_array().expect("series");
-    let values = result
-        .iter()
-        .flat_map(|s| s["values"].as_array().expect("values"));
-    let values = values.map(|v| {
-        v[1].as_str()
-            .expect("a text")
-            .parse::<f64>()
-            .expect("a number")
-    });
-    values.sum::<f64>() as i64
-}
 
 /// `pkg/tsdb/loki/healthcheck.go`: *Save & test* wants a vector with the value 2.
 #[test]
@@ -153,37 +137,6 @@ fn context_of_a_line_comes_from_both_sides() {
         asked("forward", middle, middle + 7200),
         [ns(70), ns(77), ns(84)]
     );
-}
-
-/// `logsVolume.ts`, header `X-Query-Tags: Source=logvolhist`.
-#[test]
-fn log_volume_counts_every_event_once() {
-    let home = Home::new();
-    let server = served(&home);
-    let last_s = (EVENTS - 1) * 7;
-    for step_s in [1, 7, 10, 60, 300, 3600, 86_400] {
-        let query = format!(
-            "sum by (level, detected_level) (count_over_time({SELECTOR} | drop __error__ [{step_s}s]))"
-        );
-        let steps = last_s / step_s + 1;
-        let start_s = last_s - (steps - 1) * step_s;
-        let answer = get(
-            &server,
-            "query_range",
-            &[
-                ("query", &query),
-                ("start", &ns(start_s)),
-                ("end", &ns(last_s)),
-                ("step", &format!("{step_s}s")),
-            ],
-        );
-        assert_eq!(answer["data"]["resultType"], "matrix");
-        let metric = &answer["data"]["result"][0]["metric"];
-        assert_eq!(*metric, json!({ "detected_level": "unknown" }));
-        // The windows are (start - step, end]: event 0 is outside if the first one begins on it.
-        let outside = i64::from(start_s - step_s >= 0);
-        assert_eq!(total(&answer), EVENTS - outside, "at {step_s} s");
-    }
 }
 
 /// `LanguageProvider.ts`: the label browser and completion.

@@ -13,7 +13,8 @@
 //! * `time_bucket`: each width of the local time since 1970-01-01, of its local days, or of its
 //!   months;
 //! * `CAST(t AS DATE)`, `to_date(t)`: where a local day begins;
-//! * the window of an event in LogQL: right after the ends of windows;
+//! * the window of an event in LogQL: right after the ends of windows; many windows that end just
+//!   before a minute: each width of them;
 //! * `to_char(t, format)`: where the finest field of the format changes;
 //!
 //! and all of these where the offset of their zone from UTC changes: each is a function of the
@@ -128,11 +129,37 @@ pub(super) fn of(expr: &Expr) -> Option<Changes> {
             ("to_char", [time, format]) => {
                 Some(unit_of_format(text(format)?)?.of_local(Clock::of(time)?.local))
             }
-            (_, [time]) if is_column(time, TIME) => window_changes(call).map(Changes::At),
+            (_, [time]) if is_column(time, TIME) => window_changes(call).map(of_windows),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// Returns the changes of the window of an event, from the instants after the ends of the windows.
+///
+/// A few windows are cut out of the coarsest levels. But each of them may take five pieces, so many
+/// windows are left to the levels whose buckets begin where the windows do.
+fn of_windows(instants: Vec<i64>) -> Changes {
+    const MANY: usize = 7;
+    if let [first, second, ..] = instants[..]
+        && instants.len() >= MANY
+        && KNOWN_YEARS.contains(first)
+        && let Some(width_us) = second.checked_sub(first)
+        && (1..=FAR_US).contains(&width_us)
+        && first % MINUTE_US == 0
+        && width_us % MINUTE_US == 0
+        && instants
+            .windows(2)
+            .all(|pair| pair[1] - pair[0] == width_us)
+    {
+        return Changes::Every {
+            zone: Zone::UTC,
+            width_us,
+            origin_us: first,
+        };
+    }
+    Changes::At(instants)
 }
 
 /// Returns the changes of a comparison of `time` with constants.
