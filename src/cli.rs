@@ -180,7 +180,8 @@ pub(crate) struct ImportArgs {
     /// The stream to import into.
     #[arg(long)]
     pub(crate) stream: String,
-    /// auto, common, combined, vhost_combined, json, plain or logmill.
+    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
+    /// apache_error or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The value of column `site` for events whose format has no site.
@@ -195,9 +196,9 @@ pub(crate) struct ImportArgs {
     /// The time zone of timestamps without one.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
-    /// The year of timestamps without one (for formats that have none; those here all do).
-    #[arg(long, hide = true)]
-    pub(crate) year: Option<i32>,
+    /// The year of timestamps without one, as of syslog; by default that of the last such day.
+    #[arg(long)]
+    pub(crate) year: Option<i16>,
     /// Quarantine lines with extra text after their format; exit with 3 if any line is quarantined.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -220,12 +221,16 @@ pub(crate) struct ParseArgs {
     /// Print the format and the reason for it, fields and types, and the first bad line.
     #[arg(long)]
     pub(crate) explain: bool,
-    /// auto, common, combined, vhost_combined, json or plain.
+    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error or
+    /// apache_error.
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// The time zone of timestamps without one.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,
+    /// The year of timestamps without one, as of syslog; by default that of the last such day.
+    #[arg(long)]
+    pub(crate) year: Option<i16>,
     /// Reject lines with extra text after their format.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -507,7 +512,8 @@ pub(crate) struct QuarantineChoice {
 /// Reading of the items; by default as their stream is configured today.
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineReading {
-    /// auto, common, combined, vhost_combined, json or plain.
+    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error or
+    /// apache_error.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The time zone of timestamps without one.

@@ -34,6 +34,7 @@ pub(crate) struct IngestRequest<'a> {
     pub(crate) strict: bool,
     pub(crate) site: Option<&'a str>,
     pub(crate) tz: Option<&'a str>,
+    pub(crate) year: Option<i16>,
     pub(crate) concern: WriteConcern,
     pub(crate) source: &'a str,
     pub(crate) line: u64,
@@ -352,6 +353,7 @@ impl Client {
         ];
         query.extend(request.site.map(|s| ("site", s.to_owned())));
         query.extend(request.tz.map(|tz| ("tz", tz.to_owned())));
+        query.extend(request.year.map(|year| ("year", year.to_string())));
         if let Some(Identity::Range {
             producer,
             from,

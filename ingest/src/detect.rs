@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use storage::StreamKind;
 
-use crate::formats::{Format, recognise};
+use crate::formats::{Format, nearest, recognise};
 use crate::reader::Fit;
 use crate::source::{Lines, holds_values, without_bom};
 
@@ -32,6 +32,9 @@ pub struct Detection {
     pub votes: BTreeMap<Format, u64>,
     /// Of these, lines of which the format is only the beginning.
     pub with_extra: u64,
+    /// The first line that is in no format.
+    #[serde(skip)]
+    stranger: Option<Vec<u8>>,
 }
 
 impl Detection {
@@ -47,6 +50,7 @@ impl Detection {
     fn count(&mut self, line: &[u8]) {
         self.lines += 1;
         let Some((format, fit)) = recognise(line) else {
+            self.stranger.get_or_insert_with(|| line.to_vec());
             return;
         };
         *self.votes.entry(format).or_default() += 1;
@@ -87,10 +91,13 @@ impl Detection {
         let Some(format) = documents.or_else(|| (access_votes > 0).then_some(access)) else {
             self.why = match self.lines {
                 0 => "there is no line with content".to_owned(),
-                lines => format!(
-                    "none of the first {lines} lines is an access-log line or begins with {{"
-                ),
+                lines => format!("none of the first {lines} lines is in a known format"),
             };
+            if let Some(line) = &self.stranger
+                && let Some((format, bad)) = nearest(line)
+            {
+                self.why += &format!("; the first is nearest to {format}: {}", bad.detail(line));
+            }
             return;
         };
         self.format = Some(format);

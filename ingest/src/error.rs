@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// A line that is stored whole has every value as it came.
     #[error(
-        "anonymise: a line of the format plain is stored whole, with every value as it came; name another format, or drop the field {name:?}"
+        "anonymise: the field {name:?} of this format can hold every value of a line as it came; name another format, or drop the field"
     )]
     LineNotAnonymised {
         /// The column of the line.

@@ -276,7 +276,7 @@ fn bson_type_name(value: &Bson) -> &'static str {
 }
 
 /// Returns the first event; the request of an access log is made again of its parts.
-fn first_event(events: &RecordBatch, kind: StreamKind) -> Option<Map<String, Value>> {
+pub(crate) fn first_event(events: &RecordBatch, kind: StreamKind) -> Option<Map<String, Value>> {
     if events.num_rows() == 0 {
         return None;
     }

@@ -7,9 +7,14 @@
 //! entries of the table are more particular, so a line counts for the last one that recognises it.
 
 pub(crate) mod access;
+mod apache_error;
 mod auto;
+mod documents;
 mod json;
+mod logfmt;
+mod nginx_error;
 mod plain;
+mod syslog;
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +24,7 @@ use storage::StreamKind;
 
 pub(crate) use self::auto::NO_FORMAT;
 use crate::anonymise::Anonymiser;
+use crate::bad::Bad;
 use crate::error::{Error, Result};
 use crate::reader::{Fit, FormatEntry};
 use crate::select::Selection;
@@ -64,17 +70,18 @@ table! {
     Json: json::FORMAT,
     /// A line is an event.
     Plain: plain::FORMAT,
+    /// Pairs of names and values.
+    Logfmt: logfmt::FORMAT,
+    /// RFC 5424, RFC 3164 and files of both.
+    Syslog: syslog::FORMAT,
+    /// The error log of nginx.
+    NginxError: nginx_error::FORMAT,
+    /// The error log of Apache httpd.
+    ApacheError: apache_error::FORMAT,
 }
 
 /// Names of formats of later versions.
-const NOT_YET: [&str; 6] = [
-    "nginx_error",
-    "apache_error",
-    "logfmt",
-    "syslog",
-    "w3c",
-    "logmill",
-];
+const NOT_YET: [&str; 2] = ["w3c", "logmill"];
 /// Beginnings of formats of later versions that carry a pattern.
 const NOT_YET_PREFIXES: [&str; 4] = ["regex:", "grok:", "apache:", "nginx:"];
 
@@ -105,8 +112,10 @@ impl Format {
             Self::Common | Self::Combined | Self::VhostCombined => {
                 access::check(selection, anonymiser)
             }
-            Self::Plain => plain::check(selection, anonymiser),
-            Self::Auto | Self::Json => Ok(()),
+            Self::Plain | Self::NginxError | Self::ApacheError => {
+                documents::check_line(selection, anonymiser)
+            }
+            Self::Auto | Self::Json | Self::Logfmt | Self::Syslog => Ok(()),
         }
     }
 
@@ -125,8 +134,22 @@ pub(crate) fn recognise(line: &[u8]) -> Option<(Format, Fit)> {
     let mut formats = Format::ALL.iter().rev();
     formats.find_map(|format| {
         let recognise = format.entry().recognise?;
-        Some((*format, recognise(line)?))
+        Some((*format, recognise(line).ok()?))
     })
+}
+
+/// Returns the format that a line which is in none comes nearest to, and where it differs.
+pub(crate) fn nearest(line: &[u8]) -> Option<(Format, Bad)> {
+    let mut nearest: Option<(Format, Bad)> = None;
+    for format in Format::ALL {
+        let Some(Err(bad)) = format.entry().recognise.map(|recognise| recognise(line)) else {
+            continue;
+        };
+        if bad.at > nearest.as_ref().map_or(0, |(_, bad)| bad.at) {
+            nearest = Some((*format, bad));
+        }
+    }
+    nearest
 }
 
 impl fmt::Display for Format {

@@ -28,6 +28,8 @@ pub struct ParseOptions {
     pub max_future_us: i64,
     /// The zone of stamps without one; UTC when absent.
     pub tz: Option<TimeZone>,
+    /// The year of stamps without one; when absent, that of the last such day before the receipt.
+    pub year: Option<i16>,
     /// The stream's columns so far: JSON fields keep their types.
     pub schema: Vec<Column>,
     /// The number of the source's first line, from 1.
@@ -59,6 +61,7 @@ impl Default for ParseOptions {
             received_us: 0,
             max_future_us: MAX_FUTURE_US,
             tz: None,
+            year: None,
             schema: Vec::new(),
             first_line: 1,
             first_byte: 0,

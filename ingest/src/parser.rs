@@ -64,6 +64,7 @@ impl Parser {
             received_us: options.received_us,
             max_future_us: options.max_future_us,
             tz: options.tz,
+            year: options.year,
             schema: options.schema,
             columns_max: options.columns_max,
             selection: options.selection,

@@ -10,7 +10,7 @@ use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::Result;
 use crate::select::Selection;
-use crate::stamp;
+use crate::stamp::{self, Written};
 use crate::text::LineText;
 
 /// One format of the table.
@@ -33,8 +33,8 @@ pub(crate) struct FormatEntry {
     pub(crate) keeps_mark: bool,
 }
 
-/// Recognises a line that is not empty.
-pub(crate) type Recognise = fn(line: &[u8]) -> Option<Fit>;
+/// Recognises a line that is not empty, or returns where it begins to differ.
+pub(crate) type Recognise = fn(line: &[u8]) -> Result<Fit, Bad>;
 
 /// Degree to which a line is one of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,7 @@ pub(crate) struct ReaderOptions {
     pub(crate) received_us: i64,
     pub(crate) max_future_us: i64,
     pub(crate) tz: Option<TimeZone>,
+    pub(crate) year: Option<i16>,
     pub(crate) schema: Vec<Column>,
     pub(crate) columns_max: usize,
     pub(crate) selection: Selection,
@@ -82,6 +83,15 @@ pub(crate) struct ReaderOptions {
 }
 
 impl ReaderOptions {
+    /// Returns the place and time at which stamps without zone or year were written.
+    pub(crate) fn written(&self) -> Written<'_> {
+        Written {
+            zone: self.tz.as_ref(),
+            year: self.year,
+            received_us: self.received_us,
+        }
+    }
+
     /// Checks an event's stamp, which was read at byte `at` of its line.
     #[inline]
     pub(crate) fn check_time(&self, at: usize, time_us: i64) -> Result<(), Bad> {

@@ -1,16 +1,21 @@
 //! Points in time as logs spell them, to microseconds since 1970, UTC.
 //!
-//! Three spellings: the access log's `10/Oct/2000:13:55:36 -0700`, RFC 3339 (also with a space for
-//! the `T`, a comma for the point, and without zone), and epoch numbers whose unit follows from
-//! their magnitude. Digits beyond the microsecond are cut off (floored), never rounded, so that an
-//! event never moves into the next bucket. Points outside the years 1 to 9999 do not parse, and an
-//! event can only have a point that every function of time can hold ([`is_held`]).
+//! Here are three spellings: the access log's `10/Oct/2000:13:55:36 -0700`, RFC 3339 (also with a
+//! space for the `T`, a comma for the point, and without zone), and epoch numbers whose unit
+//! follows from their magnitude; `local.rs` has those without zone or year. Digits beyond the
+//! microsecond are cut off (floored), never rounded, so that an event never moves into the next
+//! bucket. Points outside the years 1 to 9999 do not parse, and an event can only have a point that
+//! every function of time can hold ([`is_held`]).
+
+mod local;
 
 use std::sync::LazyLock;
 
 use chrono::DateTime;
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
+
+pub(crate) use self::local::{Written, read_bsd, read_ctime, read_slashes};
 
 /// 0001-01-01T00:00:00Z in microseconds.
 const YEAR_1_US: i64 = -62_135_596_800_000_000;

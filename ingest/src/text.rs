@@ -32,6 +32,15 @@ impl<'a> LineText<'a> {
         }
     }
 
+    /// Returns a part of the line as text.
+    #[inline]
+    pub(crate) fn part(self, (from, to): ByteSpan) -> Cow<'a, str> {
+        match self {
+            Self::Valid(text) => text[from..to].into(),
+            Self::Bytes(bytes) => String::from_utf8_lossy(&bytes[from..to]),
+        }
+    }
+
     /// Returns the whole line as text.
     #[inline]
     pub(crate) fn text(self) -> Cow<'a, str> {
@@ -69,11 +78,8 @@ impl TextColumn {
     }
 
     #[inline]
-    pub(crate) fn span(&mut self, line: LineText<'_>, (from, to): ByteSpan) {
-        match line {
-            LineText::Valid(text) => self.value(&text[from..to]),
-            LineText::Bytes(bytes) => self.value(&String::from_utf8_lossy(&bytes[from..to])),
-        }
+    pub(crate) fn span(&mut self, line: LineText<'_>, span: ByteSpan) {
+        self.value(&line.part(span));
     }
 
     #[inline]

@@ -115,6 +115,7 @@ fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseO
         strict: args.strict,
         site: args.site.clone(),
         tz: args.tz.as_deref().map(intake::zone).transpose()?,
+        year: args.year,
         received_us: SystemClock.now_us(),
         ..by_config
     })

@@ -62,6 +62,7 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
         format: args.format.parse()?,
         strict: args.strict,
         tz: args.tz.as_deref().map(intake::zone).transpose()?,
+        year: args.year,
         received_us: SystemClock.now_us(),
         ..intake::sample_options(&context.config)
     };

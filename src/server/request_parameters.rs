@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use axum::http::HeaderMap;
 use storage::{Identity, Name};
 
-pub(crate) const PARAMETERS: [&str; 17] = [
+pub(crate) const PARAMETERS: [&str; 18] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
-    "from", "to", "content", "wtimeout", "bulk", "values",
+    "from", "to", "content", "wtimeout", "bulk", "values", "year",
 ];
 /// The longest `site` and `source`, in bytes: rows of a batch repeat them.
 const TEXT_BYTES_MAX: usize = 1024;

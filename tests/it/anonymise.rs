@@ -187,7 +187,7 @@ fn a_line_that_is_stored_whole_is_refused_and_counted() {
     let home = home();
     let server = serve(&home);
     let refused = post(&server, "web?format=plain", &lines(), 400).text();
-    assert!(refused.contains("stored whole"), "{refused}");
+    assert!(refused.contains("every value of a line"), "{refused}");
     let no_format = post(&server, "mixed", "frank-the-reader\n203.0.113.77\n", 400).text();
     assert!(no_format.contains("no_format"), "{no_format}");
     assert!(!no_format.contains("plain"), "{no_format}");

@@ -35,6 +35,7 @@ mod example;
 mod faults;
 mod flight;
 mod format;
+mod formats;
 mod fresh;
 mod full_disk;
 mod grafana;

@@ -81,13 +81,57 @@ fn nothing_fits_when_there_is_nothing() {
 fn a_detection_is_written_with_the_votes_of_every_format() {
     let detection = check(&[(COMMON, 2), ("{}", 1)], Some(Format::Common));
     let written = serde_json::to_value(&detection).unwrap();
-    let votes = ["common", "combined", "vhost_combined", "json", "with_extra"];
-    assert_eq!(
-        votes.map(|name| written[name].as_u64()),
-        [Some(2), Some(0), Some(0), Some(1), Some(0)]
-    );
+    let votes = [
+        ("common", 2),
+        ("combined", 0),
+        ("vhost_combined", 0),
+        ("json", 1),
+        ("logfmt", 0),
+        ("syslog", 0),
+        ("nginx_error", 0),
+        ("apache_error", 0),
+        ("with_extra", 0),
+    ];
+    for (name, number) in votes {
+        assert_eq!(written[name], number, "{name}");
+    }
     assert_eq!(written["format"], "common");
     assert_eq!(written.as_object().unwrap().len(), 3 + votes.len());
+}
+
+#[test]
+fn lines_in_no_format_are_told_the_nearest() {
+    for (line, expected) in [
+        (
+            r#"h - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 2000 5"#,
+            "nearest to common: column 53: expected a status of three digits, then a space, found 2000 5",
+        ),
+        (
+            "2026/11/26 09:23:38 error: x",
+            "nearest to nginx_error: column 20: expected a level in brackets and process#thread:, found  error: x",
+        ),
+        (
+            "<13>1 2026-11-26T09:23:38Z web1 app x",
+            "nearest to syslog: column 37: expected a process or -, found x",
+        ),
+    ] {
+        let why = detect(line.as_bytes()).why;
+        assert!(why.ends_with(expected), "{why}");
+    }
+    let why = detect(b"text of a program").why;
+    assert_eq!(why, "none of the first 1 lines is in a known format");
+}
+
+#[test]
+fn the_most_lines_decide_among_documents() {
+    let syslog = "Nov  3 09:23:38 web1 app[42]: text";
+    let logfmt = "level=info msg=x";
+    check(&[(syslog, 3), (logfmt, 2), ("{}", 2)], Some(Format::Syslog));
+    check(
+        &[(syslog, 2), (logfmt, 3), ("noise", 9)],
+        Some(Format::Logfmt),
+    );
+    check(&[(syslog, 2), (COMMON, 2)], Some(Format::Common));
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub(crate) struct Field {
 pub(crate) struct DocumentRow {
     text: String,
     pub(crate) fields: Vec<Field>,
+    /// The event's time, microseconds since 1970, where its format has a place for it. Otherwise a
+    /// field has it.
+    pub(crate) time_us: Option<i64>,
     /// The dotted name of the object or field that is being read.
     path: String,
     /// See [`Field::path`].
@@ -65,6 +68,7 @@ impl DocumentRow {
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
+        self.time_us = None;
         self.path.clear();
         self.cuts = 0;
     }
@@ -84,8 +88,13 @@ impl DocumentRow {
 
     /// Appends a field of text that the document does not have.
     pub(crate) fn push_text(&mut self, name: &str, value: &str) {
-        let name = self.store(name);
         let value = Value::Text(self.store(value));
+        self.push_value(name, value);
+    }
+
+    /// Appends a field that the document does not have.
+    pub(crate) fn push_value(&mut self, name: &str, value: Value) {
+        let name = self.store(name);
         let path = 0;
         self.fields.push(Field { name, value, path });
     }

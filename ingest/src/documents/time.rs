@@ -64,6 +64,13 @@ pub(super) struct EventTime {
 
 impl EventTime {
     pub(super) fn find(row: &DocumentRow, id: Option<DocumentId>, options: &ReaderOptions) -> Self {
+        if let Some(us) = row.time_us {
+            return Self {
+                us,
+                is_field: false,
+                source: None,
+            };
+        }
         let mut candidates: [Option<&Value>; TIME_FIELDS.len()] = [None; TIME_FIELDS.len()];
         for field in &row.fields {
             let name = row.str(&field.name);

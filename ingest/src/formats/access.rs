@@ -13,8 +13,10 @@ use storage::StreamKind;
 
 use self::line::{Accept, AccessLine, read};
 use self::reader::AccessReader;
+pub(super) use self::request::cut;
 pub use self::request::rebuild_request;
 pub(super) use self::stored::check;
+use crate::bad::Bad;
 use crate::reader::{Fit, FormatEntry};
 use crate::stamp::AccessStamps;
 
@@ -49,13 +51,20 @@ pub(super) static VHOST_COMBINED: FormatEntry = FormatEntry {
 };
 
 /// Recognises a line that has one of the accepted shapes or begins so.
-fn fit(line: &[u8], accept: Accept) -> Option<Fit> {
+fn fit(line: &[u8], accept: Accept) -> Result<Fit, Bad> {
     let accept = Accept {
         prefix: true,
         ..accept
     };
-    let line = read(line, accept, &mut AccessStamps::new()).ok()?;
-    Some(match line.extra {
+    let fields = read(line, accept, &mut AccessStamps::new()).map_err(|bad| {
+        // Words before a stamp are in any line of text, and bring none nearer to an access log.
+        let has_stamp = line[..bad.at].contains(&b'[');
+        Bad {
+            at: if has_stamp { bad.at } else { 0 },
+            ..bad
+        }
+    })?;
+    Ok(match fields.extra {
         None => Fit::Whole,
         Some(_) => Fit::Beginning,
     })

@@ -17,9 +17,9 @@ use crate::text::LineText;
 pub(super) static FORMAT: FormatEntry = FormatEntry {
     name: "json",
     kind: StreamKind::Documents,
-    recognise: Some(|line| {
-        let is_object = line.trim_ascii_start().starts_with(b"{");
-        is_object.then_some(Fit::Whole)
+    recognise: Some(|line| match line.trim_ascii_start().starts_with(b"{") {
+        true => Ok(Fit::Whole),
+        false => Err(Bad::expected("not_an_object", 0, "a JSON object")),
     }),
     is_closed,
     reader: |options, _| Box::new(JsonReader::new(options)),

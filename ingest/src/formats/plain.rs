@@ -3,16 +3,12 @@
 use arrow::array::RecordBatch;
 use storage::{Column, ColumnType, StreamKind};
 
-use crate::anonymise::Anonymiser;
+use super::documents::{LINE, check_line};
 use crate::bad::Bad;
 use crate::documents::{ColumnValues, SITE, batch};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reader::{FormatEntry, LineReader, ReaderOptions};
-use crate::select::Selection;
 use crate::text::LineText;
-
-/// The column of a line.
-const LINE: &str = "line";
 
 pub(super) static FORMAT: FormatEntry = FormatEntry {
     name: "plain",
@@ -24,17 +20,6 @@ pub(super) static FORMAT: FormatEntry = FormatEntry {
     holds_values: false,
     keeps_mark: true,
 };
-
-/// Checks that no line is stored of a stream with anonymised fields: a line has them all.
-///
-/// # Errors
-/// [`Error::LineNotAnonymised`].
-pub(super) fn check(selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
-    match anonymiser.is_empty() || !selection.takes(LINE) {
-        true => Ok(()),
-        false => Err(Error::LineNotAnonymised { name: LINE }),
-    }
-}
 
 /// Takes every line, at the time of its receipt.
 #[derive(Debug)]
@@ -73,7 +58,8 @@ impl LineReader for PlainReader {
     }
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {
-        check(&options.selection, &options.anonymiser)?;
+        // A line has every value.
+        check_line(&options.selection, &options.anonymiser)?;
         // A batch has its line column also when all its lines are empty.
         self.line.begin();
         let next = Vec::with_capacity(self.time.len());

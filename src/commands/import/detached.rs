@@ -40,9 +40,10 @@ pub(super) fn run(
             "--format logmill imports folders into a directory, not yet into a server; name the directory with --data",
         ));
     };
-    if args.strict || args.again || args.site.is_some() || args.tz.is_some() {
+    let reading = args.site.is_some() || args.tz.is_some() || args.year.is_some();
+    if args.strict || args.again || reading {
         return Err(Failure::usage(
-            "--format logmill imports events as they are; remove --strict, --again, --site and --tz",
+            "--format logmill imports events as they are; remove --strict, --again, --site, --tz and --year",
         ));
     }
     if !context.config.anonymiser(stream.as_str()).is_empty() {

@@ -237,19 +237,20 @@ impl Sink for Remote {
             && let Some(format) = ingest::detect(&piece.block.bytes).format
         {
             // The first block decides for the file, as it does for a parser in this process. The
-            // request still says `auto`, which also takes the text behind a record.
+            // request of an access log still says `auto`, which also takes the text behind a
+            // record.
             self.format = format;
         }
         let answer = self.client.ingest(&IngestRequest {
             stream: self.stream.as_str(),
-            format: if self.format == Format::VhostCombined {
-                self.format
-            } else {
-                self.options.format
+            format: match self.format.kind() {
+                StreamKind::Access if self.format != Format::VhostCombined => self.options.format,
+                _ => self.format,
             },
             strict: self.options.strict,
             site: self.options.site.as_deref(),
             tz: self.options.tz.as_ref().and_then(|tz| tz.iana_name()),
+            year: self.options.year,
             concern: self.concern,
             source: piece.source,
             line: piece.block.first_line,

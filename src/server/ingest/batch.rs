@@ -185,6 +185,8 @@ fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
     let flags = [u8::from(options.strict), u8::from(options.ordered)];
     let site = options.site.as_deref();
     let zone = options.tz.as_ref().and_then(|tz| tz.iana_name());
+    let year = options.year.map(i16::to_le_bytes);
+    let year: &[u8] = year.as_ref().map_or(&[], |year| year);
     for part in [
         lines,
         options.format.as_str().as_bytes(),
@@ -196,6 +198,8 @@ fn fingerprint(lines: &[u8], options: &ParseOptions) -> u64 {
         hasher.update(&part.len().to_le_bytes());
         hasher.update(part);
     }
+    // Without a year, the fingerprint is that of versions that knew none.
+    hasher.update(year);
     hasher.digest()
 }
 

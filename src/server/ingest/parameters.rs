@@ -75,12 +75,16 @@ impl RequestParameters<'_> {
             ingest::zone(name)
                 .ok_or_else(|| format!("tz={name}: write an IANA zone such as Europe/Berlin"))
         });
+        let year = self.number("year")?.map(|year| {
+            i16::try_from(year).map_err(|_| format!("year={year}: write a year such as 2026"))
+        });
         Ok(ParseOptions {
             format,
             strict: self.flag("strict")?,
             ordered: self.flag("ordered")?,
             site: self.text("site").map(str::to_owned),
             tz: tz.transpose()?,
+            year: year.transpose()?,
             received_us: SystemClock.now_us(),
             first_line: self.number("line")?.unwrap_or(1),
             values: self
