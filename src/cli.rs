@@ -181,7 +181,7 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) stream: String,
     /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
-    /// apache_error or logmill.
+    /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The value of column `site` for events whose format has no site.
@@ -221,8 +221,8 @@ pub(crate) struct ParseArgs {
     /// Print the format and the reason for it, fields and types, and the first bad line.
     #[arg(long)]
     pub(crate) explain: bool,
-    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error or
-    /// apache_error.
+    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
+    /// apache_error, apache:LOGFORMAT or nginx:LOG_FORMAT.
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// The time zone of timestamps without one.
@@ -512,8 +512,8 @@ pub(crate) struct QuarantineChoice {
 /// Reading of the items; by default as their stream is configured today.
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineReading {
-    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error or
-    /// apache_error.
+    /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
+    /// apache_error, apache:LOGFORMAT or nginx:LOG_FORMAT.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The time zone of timestamps without one.

@@ -30,7 +30,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct IngestRequest<'a> {
     pub(crate) stream: &'a str,
-    pub(crate) format: ingest::Format,
+    pub(crate) format: &'a ingest::Format,
     pub(crate) strict: bool,
     pub(crate) site: Option<&'a str>,
     pub(crate) tz: Option<&'a str>,

@@ -49,8 +49,8 @@ impl Reading {
     /// Returns the format to read an item in. `auto` decides by the item's stream where it exists:
     /// bad lines alone say too little of their format.
     fn format(&self, config: &Config, snapshot: &Snapshot, stream: &Name, line: &[u8]) -> Format {
-        if let Some(named) = self.format {
-            return named;
+        if let Some(named) = &self.format {
+            return named.clone();
         }
         match (
             config.format(stream.as_str()),
@@ -145,7 +145,7 @@ impl QuarantineWork<'_> {
             for of_one_source in items.chunk_by(|a, b| a.source == b.source) {
                 let by_format = self.by_format(snapshot, stream, of_one_source, reading);
                 for (format, items) in &by_format {
-                    let piece = (stream, *format, &items[..]);
+                    let piece = (stream, format, &items[..]);
                     self.replay_piece(snapshot, piece, reading, &mut report)?;
                 }
             }
@@ -185,7 +185,7 @@ impl QuarantineWork<'_> {
     fn replay_piece(
         &self,
         snapshot: &Arc<Snapshot>,
-        (stream, format, items): (&Name, Format, &[&Item]),
+        (stream, format, items): (&Name, &Format, &[&Item]),
         reading: &Reading,
         report: &mut ReplayReport,
     ) -> Result<()> {
@@ -194,7 +194,7 @@ impl QuarantineWork<'_> {
             let now = self.now(snapshot);
             let waiting = |item: &&Item| now.settled().how(item.seq).is_none();
             let waiting: Vec<&Item> = items.iter().copied().filter(waiting).collect();
-            let options = reading.options(self.config, &now, stream, format);
+            let options = reading.options(self.config, &now, stream, format.clone());
             let attempt = Attempt::at(&waiting, options)?;
             let replayed = attempt.seqs.len() as u64;
             let settled = match self.store {

@@ -42,7 +42,7 @@ impl Detection {
         let recognised = |format: &&Format| format.entry().recognise.is_some();
         let formats = Format::ALL.iter().filter(recognised);
         Self {
-            votes: formats.map(|format| (*format, 0)).collect(),
+            votes: formats.map(|format| (format.clone(), 0)).collect(),
             ..Self::default()
         }
     }
@@ -57,19 +57,19 @@ impl Detection {
         self.with_extra += u64::from(fit == Fit::Beginning);
     }
 
-    fn votes(&self, format: Format) -> u64 {
-        self.votes.get(&format).copied().unwrap_or(0)
+    fn votes(&self, format: &Format) -> u64 {
+        self.votes.get(format).copied().unwrap_or(0)
     }
 
     /// Returns the access format to take, and the votes for all of them.
     fn access(&self) -> (Format, u64) {
         let of_kind = |format: &&Format| format.kind() == StreamKind::Access;
         let access = self.votes.keys().filter(of_kind);
-        let total: u64 = access.map(|format| self.votes(*format)).sum();
-        let vhost = self.votes(Format::VhostCombined);
+        let total: u64 = access.map(|format| self.votes(format)).sum();
+        let vhost = self.votes(&Format::VhostCombined);
         let format = if vhost > total - vhost {
             Format::VhostCombined
-        } else if self.votes(Format::Combined) >= self.votes(Format::Common) {
+        } else if self.votes(&Format::Combined) >= self.votes(&Format::Common) {
             Format::Combined
         } else {
             Format::Common
@@ -81,13 +81,13 @@ impl Detection {
     fn documents(&self) -> Option<Format> {
         let of_kind = |format: &&Format| format.kind() == StreamKind::Documents;
         let documents = self.votes.keys().filter(of_kind);
-        documents.max_by_key(|format| self.votes(**format)).copied()
+        documents.max_by_key(|format| self.votes(format)).cloned()
     }
 
     fn decide(&mut self) {
         let (access, access_votes) = self.access();
         let documents = self.documents();
-        let documents = documents.filter(|format| self.votes(*format) > access_votes);
+        let documents = documents.filter(|format| self.votes(format) > access_votes);
         let Some(format) = documents.or_else(|| (access_votes > 0).then_some(access)) else {
             self.why = match self.lines {
                 0 => "there is no line with content".to_owned(),
@@ -100,8 +100,7 @@ impl Detection {
             }
             return;
         };
-        self.format = Some(format);
-        let votes = self.votes(format);
+        let votes = self.votes(&format);
         self.why = format!("{votes} of the first {} lines are {format}", self.lines);
         if self.with_extra > 0 && format.kind() == StreamKind::Access {
             self.why += &format!(
@@ -109,6 +108,7 @@ impl Detection {
                 self.with_extra
             );
         }
+        self.format = Some(format);
     }
 }
 

@@ -39,6 +39,14 @@ pub enum Error {
         /// The name as given.
         name: String,
     },
+    /// A pattern of an access log cannot be read.
+    #[error("the format {pattern}: {why}")]
+    BadPattern {
+        /// The format as it was given.
+        pattern: String,
+        /// The reason.
+        why: String,
+    },
     /// A line that is stored whole has every value as it came.
     #[error(
         "anonymise: the field {name:?} of this format can hold every value of a line as it came; name another format, or drop the field"
@@ -132,6 +140,7 @@ impl Error {
         match self {
             Self::UnknownFormat { .. }
             | Self::FormatNotYet { .. }
+            | Self::BadPattern { .. }
             | Self::UnknownField { .. }
             | Self::NotAnonymised { .. }
             | Self::LineNotAnonymised { .. }

@@ -87,7 +87,7 @@ pub struct Explanation {
 /// # Errors
 /// As [`Parser::parse`].
 pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Explanation> {
-    let named = options.format;
+    let named = options.format.clone();
     let detection = detect(sample);
     let mut parser = Parser::new(ParseOptions {
         ordered: false,
@@ -97,8 +97,8 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
     let why = if named == Format::Auto {
         detection.why.clone()
     } else {
-        match detection.format {
-            Some(format) if format != named => format!(
+        match &detection.format {
+            Some(format) if *format != named => format!(
                 "the format was given; auto would choose {format}: {}",
                 detection.why
             ),

@@ -16,40 +16,42 @@ mod nginx_error;
 mod plain;
 mod syslog;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use storage::StreamKind;
 
+pub use self::access::AccessPattern;
 pub(crate) use self::auto::NO_FORMAT;
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::{Error, Result};
-use crate::reader::{Fit, FormatEntry};
+use crate::reader::{Choice, Fit, FormatEntry, LineReader, ReaderOptions};
 use crate::select::Selection;
 
 /// Makes the enum of the formats and the way from each to its entry.
 macro_rules! table {
     ($($(#[$attribute:meta])* $format:ident: $entry:path,)+) => {
         /// The format of the bytes of a source.
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize,
-            Deserialize,
-        )]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub enum Format {
             $($(#[$attribute])* $format,)+
+            /// A `LogFormat` of Apache httpd, or a `log_format` of nginx.
+            Pattern(Arc<AccessPattern>),
         }
 
         impl Format {
-            /// Every format, in the order of the table.
+            /// Every format but patterns, in the order of the table.
             pub(crate) const ALL: &[Self] = &[$(Self::$format),+];
 
-            pub(crate) fn entry(self) -> &'static FormatEntry {
+            pub(crate) fn entry(&self) -> &'static FormatEntry {
                 match self {
                     $(Self::$format => &$entry,)+
+                    Self::Pattern(_) => &access::PATTERN,
                 }
             }
         }
@@ -83,22 +85,33 @@ table! {
 /// Names of formats of later versions.
 const NOT_YET: [&str; 2] = ["w3c", "logmill"];
 /// Beginnings of formats of later versions that carry a pattern.
-const NOT_YET_PREFIXES: [&str; 4] = ["regex:", "grok:", "apache:", "nginx:"];
+const NOT_YET_PREFIXES: [&str; 2] = ["regex:", "grok:"];
 
 impl Format {
     /// Returns the name as users spell it.
-    pub fn as_str(self) -> &'static str {
-        self.entry().name
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pattern(pattern) => pattern.name(),
+            format => format.entry().name,
+        }
+    }
+
+    /// Makes a reader of lines.
+    pub(crate) fn reader(&self, options: &ReaderOptions, choice: Choice) -> Box<dyn LineReader> {
+        match self {
+            Self::Pattern(pattern) => pattern.reader(),
+            format => (format.entry().reader)(options, choice),
+        }
     }
 
     /// Returns the kind of a stream of this format. `Auto`, when nothing fits, counts as an access
     /// log.
-    pub fn kind(self) -> StreamKind {
+    pub fn kind(&self) -> StreamKind {
         self.entry().kind
     }
 
     /// Returns whether a source in this format may hold JSON values that are not one to a line.
-    pub fn may_hold_values(self) -> bool {
+    pub fn may_hold_values(&self) -> bool {
         self.entry().holds_values
     }
 
@@ -107,11 +120,12 @@ impl Format {
     ///
     /// # Errors
     /// [`Error::UnknownField`], [`Error::NotAnonymised`] and [`Error::LineNotAnonymised`].
-    pub fn check(self, selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
+    pub fn check(&self, selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
         match self {
             Self::Common | Self::Combined | Self::VhostCombined => {
                 access::check(selection, anonymiser)
             }
+            Self::Pattern(pattern) => pattern.check(selection, anonymiser),
             Self::Plain | Self::NginxError | Self::ApacheError => {
                 documents::check_line(selection, anonymiser)
             }
@@ -134,7 +148,7 @@ pub(crate) fn recognise(line: &[u8]) -> Option<(Format, Fit)> {
     let mut formats = Format::ALL.iter().rev();
     formats.find_map(|format| {
         let recognise = format.entry().recognise?;
-        Some((*format, recognise(line).ok()?))
+        Some((format.clone(), recognise(line).ok()?))
     })
 }
 
@@ -146,10 +160,40 @@ pub(crate) fn nearest(line: &[u8]) -> Option<(Format, Bad)> {
             continue;
         };
         if bad.at > nearest.as_ref().map_or(0, |(_, bad)| bad.at) {
-            nearest = Some((*format, bad));
+            nearest = Some((format.clone(), bad));
         }
     }
     nearest
+}
+
+impl PartialOrd for Format {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Format {
+    /// Orders formats as the table does, and patterns behind them by their texts.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |format: &Self| Self::ALL.iter().position(|known| known == format);
+        let rank = |format: &Self| rank(format).unwrap_or(Self::ALL.len());
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| self.as_str().cmp(other.as_str()))
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl fmt::Display for Format {
@@ -169,7 +213,10 @@ impl FromStr for Format {
     fn from_str(name: &str) -> Result<Self> {
         let mut formats = Self::ALL.iter();
         if let Some(format) = formats.find(|format| format.as_str() == name) {
-            return Ok(*format);
+            return Ok(format.clone());
+        }
+        if let Some(pattern) = AccessPattern::of_name(name) {
+            return pattern.map(Self::Pattern);
         }
         let is_not_yet =
             NOT_YET.contains(&name) || NOT_YET_PREFIXES.iter().any(|p| name.starts_with(p));

@@ -71,10 +71,10 @@ impl Parser {
             anonymiser: options.anonymiser,
         };
         Self {
-            named: format,
-            format,
+            named: format.clone(),
             undecided: (format == Format::Auto).then_some(0),
-            reader: (format.entry().reader)(&readers, Choice::Named),
+            reader: format.reader(&readers, Choice::Named),
+            format,
             options: readers,
             ordered: options.ordered,
             values: options.values,
@@ -91,7 +91,7 @@ impl Parser {
 
     /// Returns the format in use, `None` while `auto` has none.
     pub fn format(&self) -> Option<Format> {
-        (self.format != Format::Auto).then_some(self.format)
+        (self.format != Format::Auto).then(|| self.format.clone())
     }
 
     /// Sets the place where the next block begins: its line (from 1) and byte (from 0). Blocks that
@@ -344,7 +344,7 @@ impl Parser {
         }
         Ok(Parsed {
             kind: self.format.kind(),
-            format: self.format,
+            format: self.format.clone(),
             events,
             quarantine: tally.quarantine,
             lines: tally.count,
@@ -371,8 +371,8 @@ impl Parser {
     /// Reads in this format from now on, by the decision of `auto`.
     fn choose(&mut self, format: Format) {
         self.undecided = None;
+        self.reader = format.reader(&self.options, Choice::Auto);
         self.format = format;
-        self.reader = (format.entry().reader)(&self.options, Choice::Auto);
     }
 }
 

@@ -47,12 +47,11 @@ impl Selection {
         self.keep.is_none() && self.drop.is_empty()
     }
 
-    /// Checks the names against the fields of an access log.
+    /// Checks the names against the fields that a format has.
     ///
     /// # Errors
-    /// [`Error::UnknownField`] with the fields of an access log.
-    pub fn check_access(&self) -> Result<()> {
-        let fields = storage::access_fields();
+    /// [`Error::UnknownField`] with those fields.
+    pub(crate) fn check(&self, fields: &[Column]) -> Result<()> {
         let known = |name: &&String| fields.iter().any(|f| *f.name == ***name);
         let named = self.keep.iter().flatten().chain(&self.drop);
         match named.into_iter().find(|name| !known(name)) {

@@ -197,7 +197,7 @@ impl AccessStamps {
 
 /// Returns the point of a local time in a zone. A time that a change of offset skips is read with
 /// the offset before the change; one that occurs twice is the first.
-fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
+pub(crate) fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
     let Some(zone) = zone else { return Some(us) };
     let at = Offset::UTC.to_datetime(Timestamp::from_microsecond(us).ok()?);
     let (AmbiguousOffset::Unambiguous { offset }

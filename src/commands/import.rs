@@ -221,7 +221,7 @@ impl Import<'_> {
                 files.find(sink, Origin::File(file.to_owned()), args.again)?
             }
         };
-        let format = self.options.format;
+        let format = self.options.format.clone();
         Ok(OpenSource {
             shown: shown(file),
             known: KnownSource {

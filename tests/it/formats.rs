@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Home, Server, assert_adds_up, run, test_data};
+use crate::support::{Home, PAST_S, Server, assert_adds_up, line, run, test_data};
 
 /// Returns the explanation of a file.
 fn explained(file: &Path) -> Value {
@@ -150,4 +150,134 @@ fn a_message_by_http_has_its_columns() {
         .post("/api/v1/ingest/mixed?format=syslog&year=123456", &[], b"x")
         .status(400);
     assert!(refused.text().contains("year=123456"), "{}", refused.text());
+}
+
+/// Lines of a `log_format` with times: request and upstream, the latter sometimes of two servers.
+fn timed(n: i64) -> String {
+    let line = line(
+        &format!("203.0.113.{}", n % 5),
+        PAST_S + n * 7,
+        "/p",
+        200,
+        10,
+    );
+    let upstream = match n % 3 {
+        0 => "-".to_owned(),
+        1 => format!("0.{:03}", n % 500),
+        _ => format!("0.250, 0.{:03}", n % 500),
+    };
+    format!("{} {}.{:03} {upstream}\n", line.trim_end(), n % 4, n % 1000)
+}
+
+/// Returns the sum of the fields of [`timed`], in thousandths.
+fn sums(range: std::ops::Range<i64>) -> (i64, i64) {
+    let upstream = |n: i64| match n % 3 {
+        0 => 0,
+        1 => n % 500,
+        _ => 250 + n % 500,
+    };
+    let request = |n: i64| n % 4 * 1000 + n % 1000;
+    (range.clone().map(request).sum(), range.map(upstream).sum())
+}
+
+#[test]
+fn a_log_format_with_times_enters_queries_and_rollups() {
+    let home = Home::new();
+    let config = r#"[stream.web]
+format = "nginx:timed"
+[rollup.times]
+stream = "web"
+by = ["path"]
+levels = ["minute", "hour", "day"]
+[rollup.times.measures]
+hits = "count"
+spent = "sum(request_time)"
+upstream = "sum(upstream_response_time)"
+slow = { histogram = "request_time", digits = 2 }
+"#;
+    let config = home.file("logmill.toml", config);
+    let text: String = (0..1000).map(timed).collect();
+    let file = home.file("web.log", text + "a line of something else\n");
+    let import = ["import", &file, "--stream", "web", "--output", "json"];
+    let place = ["--data", &home.data, "--config", &config];
+    let figures = run(&[&import[..], &place].concat()).code(0).json();
+    assert_adds_up(&figures);
+    assert_eq!(figures["accepted"], 1000);
+    assert_eq!(
+        figures["quarantined_by_reason"]["not_the_pattern"], 1,
+        "{figures}"
+    );
+    let (request, upstream) = sums(0..1000);
+    let milli =
+        |row: &Value, name: &str| (row[name].as_f64().expect("a number") * 1e3).round() as i64;
+    for sql in [
+        "SELECT sum(request_time) AS a, sum(upstream_response_time) AS b FROM web",
+        "SELECT sum(spent) AS a, sum(upstream) AS b FROM times.daily",
+        "SELECT sum(spent) AS a, sum(upstream) AS b FROM times.minutely",
+    ] {
+        let row = &home.sql(sql)[0];
+        assert_eq!(
+            (milli(row, "a"), milli(row, "b")),
+            (request, upstream),
+            "{sql}"
+        );
+    }
+    let count = |sql: &str| home.number(sql);
+    assert_eq!(
+        count("SELECT count(*) FROM web WHERE upstream_response_time_each IS NOT NULL"),
+        333
+    );
+    assert_eq!(
+        count("SELECT count(*) FROM web WHERE upstream_response_time IS NULL"),
+        334
+    );
+    // It is an access log like any other.
+    assert_eq!(
+        count("SELECT count(*) FROM web WHERE status = 200 AND method = 'GET'"),
+        1000
+    );
+    let verified = run(&[
+        "rollup", "verify", "--data", &home.data, "--config", &config,
+    ]);
+    verified.code(0);
+}
+
+#[test]
+fn lines_of_a_log_format_wait_in_quarantine_until_it_is_named() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    let text: String = (0..10)
+        .map(|n| format!("{n}|{}|203.0.113.7|GET /x HTTP/1.1|200\n", PAST_S + n))
+        .collect();
+    let refused = server
+        .post("/api/v1/ingest/web", &[], text.as_bytes())
+        .status(400);
+    assert!(
+        refused.text().contains("known format"),
+        "{}",
+        refused.text()
+    );
+    let format = "nginx:$connection|$msec|$remote_addr|$request|$status";
+    let replay = [
+        "quarantine",
+        "replay",
+        "--server",
+        &server.url,
+        "--format",
+        format,
+        "--output",
+        "json",
+    ];
+    let report = run(&replay).code(0).json();
+    assert_eq!(report["replayed"], 10, "{report}");
+    let rows = server.sql("SELECT count(*) AS n, sum(connection) AS c, min(path) AS p FROM web");
+    assert_eq!(rows[0], serde_json::json!({ "n": 10, "c": 45, "p": "/x" }));
+    // The same by HTTP, through a client that escapes the name.
+    let encoded: String = format.bytes().map(|b| format!("%{b:02X}")).collect();
+    let answer = server.ingest(&format!("web?format={encoded}"), &text);
+    assert_eq!(answer["accepted"], 10);
+    let wrong = server
+        .post("/api/v1/ingest/web?format=nginx:%24x", &[], b"x")
+        .status(400);
+    assert!(wrong.text().contains("it has no time"), "{}", wrong.text());
 }

@@ -222,7 +222,7 @@ fn quarantine_keeps_no_text_of_an_anonymised_stream_unless_it_is_told_to() {
             (Anonymiser::default(), true),
         ] {
             let options = ParseOptions {
-                format,
+                format: format.clone(),
                 received_us: RECEIVED_US,
                 anonymiser,
                 ..ParseOptions::default()

@@ -115,7 +115,7 @@ fn a_json_log_is_explained_with_every_dotted_field_and_its_type() {
 fn a_source_without_format_names_plain() {
     let explanation = run("one\ntwo\n");
     assert_eq!(
-        (explanation.format, explanation.quarantined),
+        (explanation.format.clone(), explanation.quarantined),
         (Format::Auto, 2)
     );
     assert!(explanation.to_string().contains("--format plain"));

@@ -5,6 +5,7 @@
 
 mod columns;
 mod line;
+mod pattern;
 mod reader;
 mod request;
 mod stored;
@@ -12,12 +13,15 @@ mod stored;
 use storage::StreamKind;
 
 use self::line::{Accept, AccessLine, read};
+pub use self::pattern::AccessPattern;
 use self::reader::AccessReader;
 pub(super) use self::request::cut;
 pub use self::request::rebuild_request;
-pub(super) use self::stored::check;
+use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
+use crate::error::Result;
 use crate::reader::{Fit, FormatEntry};
+use crate::select::Selection;
 use crate::stamp::AccessStamps;
 
 pub(super) static COMMON: FormatEntry = FormatEntry {
@@ -49,6 +53,27 @@ pub(super) static VHOST_COMBINED: FormatEntry = FormatEntry {
     holds_values: false,
     keeps_mark: false,
 };
+
+/// The entry of all patterns, each of which makes its own readers.
+pub(super) static PATTERN: FormatEntry = FormatEntry {
+    name: "pattern",
+    kind: StreamKind::Access,
+    recognise: None,
+    is_closed: |_, _| false,
+    reader: |_, _| unreachable!("BUG: a pattern makes its readers"),
+    holds_values: false,
+    keeps_mark: false,
+};
+
+/// Checks the names that a stream's configuration has for fields of an access log.
+///
+/// # Errors
+/// [`Error::UnknownField`](crate::Error::UnknownField);
+/// [`Error::NotAnonymised`](crate::Error::NotAnonymised) for a name that is no column of text, or
+/// one whose value can be read in another column.
+pub(super) fn check(selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
+    stored::check(selection, anonymiser, &storage::access_fields())
+}
 
 /// Recognises a line that has one of the accepted shapes or begins so.
 fn fit(line: &[u8], accept: Accept) -> Result<Fit, Bad> {

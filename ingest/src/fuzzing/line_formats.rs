@@ -1,5 +1,7 @@
 //! Lines in every format and with every option.
 
+use std::sync::LazyLock;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
 use arrow::compute::concat;
 use arrow::datatypes::TimestampMicrosecondType;
@@ -14,13 +16,28 @@ use crate::parsed::Parsed;
 use crate::parser::Parser;
 use crate::source::Lines;
 
+/// Formats that are patterns, with every form of a time.
+static PATTERNED: LazyLock<Vec<Format>> = LazyLock::new(|| {
+    let patterns = [
+        "apache:vhost_combined",
+        "nginx:ingress",
+        "apache:%{%d/%b/%Y %T}t.%{usec_frac}t %{%z}t %a %{X}i|%m %U%q %D",
+        "nginx:$msec $remote_addr $request_uri \"$http_x\" $upstream_status $upstream_response_time",
+    ];
+    let patterns = patterns.into_iter();
+    patterns
+        .map(|text| text.parse().expect("a pattern"))
+        .collect()
+});
+
 /// Parses lines: the first two bytes are the format and the options, the next two the place of a
 /// cut. Every line is an event, quarantined with its bytes and its place, or empty; and two blocks
 /// have the events and quarantined lines of one.
 pub fn line_formats(bytes: &[u8]) {
     let ([format, flags, low, high], lines) = choices(bytes);
-    let format = Format::ALL[usize::from(format) % Format::ALL.len()];
-    let options = options(format, flags);
+    let formats: Vec<&Format> = Format::ALL.iter().chain(&*PATTERNED).collect();
+    let format = formats[usize::from(format) % formats.len()];
+    let options = options(format.clone(), flags);
     let ordered = options.ordered;
     let mut parser = Parser::new(options.clone());
     let whole = match parser.parse(lines) {
@@ -30,7 +47,7 @@ pub fn line_formats(bytes: &[u8]) {
     };
     check(&whole, lines, ordered);
     // `auto` decides by the lines of a block, and the first value decides a column of documents.
-    if format == Format::Auto || options.values != Some(false) {
+    if *format == Format::Auto || options.values != Some(false) {
         return;
     }
     let at = usize::from(u16::from_le_bytes([low, high])) % (lines.len() + 1);
@@ -46,7 +63,7 @@ pub fn line_formats(bytes: &[u8]) {
     let rows = first.events.num_rows() + second.events.num_rows();
     assert_eq!(rows, whole.events.num_rows());
     // Their columns have the types of the first values.
-    if format != Format::Json && format != Format::Logfmt {
+    if *format != Format::Json && *format != Format::Logfmt {
         assert_same_columns(&whole.events, [&first.events, &second.events]);
     }
 }

@@ -18,7 +18,7 @@ const COMBINED: &str = r#"h - u [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 20
 
 fn options(format: Format) -> ParseOptions {
     ParseOptions {
-        format,
+        format: format.clone(),
         received_us: NOW_US,
         ..ParseOptions::default()
     }
@@ -270,7 +270,7 @@ fn auto_decides_once_and_then_goes_line_by_line() {
     let parsed = parser.parse(block.as_bytes()).unwrap();
     check_sums(&parsed);
     assert_eq!(
-        (parsed.format, parser.format()),
+        (parsed.format.clone(), parser.format()),
         (Format::Combined, Some(Format::Combined))
     );
     assert_eq!(parsed.events.num_rows(), 4);
@@ -302,7 +302,10 @@ fn when_no_format_fits_everything_is_quarantined() {
     let mut parser = Parser::new(options(Format::Auto));
     let parsed = parser.parse(b"some text\n\nmore text\n").unwrap();
     check_sums(&parsed);
-    assert_eq!((parsed.format, parser.format()), (Format::Auto, None));
+    assert_eq!(
+        (parsed.format.clone(), parser.format()),
+        (Format::Auto, None)
+    );
     assert_eq!(
         (parsed.events.num_rows(), reasons(&parsed)),
         (0, vec!["no_format", "no_format"])
@@ -370,7 +373,7 @@ fn an_event_from_the_future_is_quarantined() {
             (Format::Json, "{\"ts\":\"2000-10-10T20:55:36Z\"}"),
         ] {
             let mut parser = Parser::new(ParseOptions {
-                format,
+                format: format.clone(),
                 received_us,
                 max_future_us,
                 ..ParseOptions::default()
@@ -410,7 +413,7 @@ fn a_time_that_functions_cannot_hold_is_quarantined_in_every_format() {
         (Format::Auto, access("01/Jan/1600:00:00:00 +0000"), 0),
     ] {
         let mut parser = Parser::new(ParseOptions {
-            format,
+            format: format.clone(),
             max_future_us: i64::MAX,
             ..ParseOptions::default()
         });
@@ -447,7 +450,7 @@ fn plain_takes_every_line_at_its_receipt() {
 #[test]
 fn nothing_in_nothing_out() {
     for format in [Format::Auto, Format::Common, Format::Json, Format::Plain] {
-        let parsed = parse(format, b"");
+        let parsed = parse(format.clone(), b"");
         assert_eq!((parsed.lines, parsed.events.num_rows()), (0, 0));
         if format == Format::Plain {
             assert!(parsed.events.column_by_name("line").is_some());
@@ -489,7 +492,7 @@ fn a_line_beyond_the_limit_is_quarantined_and_the_source_goes_on() {
 fn values_that_are_not_one_to_a_line_keep_their_places() {
     let source = b"[{\"a\":1},\n {\"a\" 2}, 3,\n{\n\"a\":4}, {\"a\":5";
     for format in [Format::Auto, Format::Json] {
-        let parsed = Parser::new(options(format)).parse(source).unwrap();
+        let parsed = Parser::new(options(format.clone())).parse(source).unwrap();
         assert_eq!((parsed.format, parsed.lines), (Format::Json, 5));
         assert_eq!(parsed.events.num_rows(), 2);
         let places = parsed.quarantine.iter();
@@ -498,7 +501,7 @@ fn values_that_are_not_one_to_a_line_keep_their_places() {
         assert_eq!(parsed.quarantine[1].raw, b"3");
         // The same in blocks, of which each begins where the one before ended.
         for block_bytes in 1..60 {
-            let mut parser = Parser::new(options(format));
+            let mut parser = Parser::new(options(format.clone()));
             let (mut events, mut found) = (0, Vec::new());
             let blocks = LineBlocks::new(&source[..]).with_limits(block_bytes, 100);
             for block in blocks.of_values(true) {
@@ -526,9 +529,9 @@ fn what_lines_become_is_bounded() {
         (Format::Json, "{}\n"),
     ] {
         let block = line.repeat(1000);
-        let parsed = Parser::new(most(format, 1 << 20)).parse(block.as_bytes());
+        let parsed = Parser::new(most(format.clone(), 1 << 20)).parse(block.as_bytes());
         assert_eq!(parsed.unwrap().lines, 1000, "{format}");
-        let mut parser = Parser::new(most(format, 10_000));
+        let mut parser = Parser::new(most(format.clone(), 10_000));
         let refused = parser.parse(block.as_bytes());
         let Err(Error::TooMuch { lines, max: 10_000 }) = refused else {
             panic!("{format}: {refused:?}")
@@ -592,8 +595,8 @@ proptest! {
         let (format, first) = if auto { (Format::Auto, format!("{COMBINED}\n")) } else { (format, String::new()) };
         let mut source = first.repeat(20).into_bytes();
         source.extend(lines.join(&b"\n"[..]));
-        let whole = parse(format, &source);
-        let mut parser = Parser::new(options(format));
+        let whole = parse(format.clone(), &source);
+        let mut parser = Parser::new(options(format.clone()));
         let (mut batches, mut quarantine, mut lines) = (Vec::new(), Vec::new(), 0);
         for block in LineBlocks::new(&source[..]).with_limits(block_bytes, 1000) {
             let parsed = parser.parse_block(&block.unwrap()).unwrap();
@@ -674,7 +677,7 @@ fn real_logs_have_as_many_combined_and_common_lines_as_their_table_says() {
             (Format::Common, common),
             (Format::Auto, 0),
         ] {
-            let mut parser = Parser::new(options(format));
+            let mut parser = Parser::new(options(format.clone()));
             let (mut total, mut events) = (0, 0);
             for block in
                 LineBlocks::new(open(&root.join(&file)).unwrap()).with_limits(200_000, 1 << 20)

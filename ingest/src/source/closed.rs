@@ -7,13 +7,15 @@ use crate::formats::{Format, recognise};
 /// A JSON object that is closed does. A Combined line does behind its last quote; `before`, the
 /// line before it when there is one, must have ended there too, or the missing rest may still come.
 /// A Common line never does: its size may have more digits. Nor does a plain line.
-pub fn is_closed(piece: &[u8], before: Option<&[u8]>, format: Format) -> bool {
+pub fn is_closed(piece: &[u8], before: Option<&[u8]>, format: &Format) -> bool {
     let piece = without_cr(piece);
-    let format = match format {
-        Format::Auto => recognise(piece).map_or(Format::Auto, |(format, _)| format),
-        named => named,
+    let entry = match format {
+        Format::Auto => recognise(piece)
+            .map_or(Format::Auto, |(format, _)| format)
+            .entry(),
+        named => named.entry(),
     };
-    (format.entry().is_closed)(piece, before.map(without_cr))
+    (entry.is_closed)(piece, before.map(without_cr))
 }
 
 fn without_cr(line: &[u8]) -> &[u8] {

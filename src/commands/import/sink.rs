@@ -150,7 +150,7 @@ impl Sink for Local {
         parser.set_received(received_us);
         let parsed = parser.parse_block(&piece.block)?;
         self.parser = Some(parser);
-        let format = parsed.format;
+        let format = parsed.format.clone();
         let reasons = parsed.reasons();
         let (lines, empty) = (parsed.lines, parsed.empty);
         let bytes = piece.block.end_byte - piece.block.first_byte;
@@ -206,7 +206,7 @@ impl Remote {
         options: ParseOptions,
         concern: WriteConcern,
     ) -> Self {
-        let format = options.format;
+        let format = options.format.clone();
         Self {
             client,
             stream,
@@ -244,8 +244,8 @@ impl Sink for Remote {
         let answer = self.client.ingest(&IngestRequest {
             stream: self.stream.as_str(),
             format: match self.format.kind() {
-                StreamKind::Access if self.format != Format::VhostCombined => self.options.format,
-                _ => self.format,
+                StreamKind::Access if self.format != Format::VhostCombined => &self.options.format,
+                _ => &self.format,
             },
             strict: self.options.strict,
             site: self.options.site.as_deref(),
@@ -278,12 +278,12 @@ impl Sink for Remote {
         Ok(if answer.accepted > 0 && self.format == Format::Auto {
             Format::Combined
         } else {
-            self.format
+            self.format.clone()
         })
     }
 
     fn drain(&mut self, _: &mut Summary) -> Result<()> {
-        self.format = self.options.format;
+        self.format = self.options.format.clone();
         Ok(())
     }
 }

@@ -103,7 +103,7 @@ impl OpenSource {
                 continue;
             }
             let is_line = block.is_whole() || self.is_complete;
-            if !is_line && !progress.is_line(&block, self.format) {
+            if !is_line && !progress.is_line(&block, &self.format) {
                 summary.leave(&self.shown, block.bytes.len() as u64);
                 break Ok(());
             }
@@ -115,7 +115,7 @@ impl OpenSource {
         let drained = sink.drain(summary);
         outcome?;
         drained?;
-        summary.found(progress.format);
+        summary.found(&progress.format);
         Ok(progress.format != Format::Auto
             || summary.file_lines() == summary.file_empty_and_skipped())
     }
@@ -123,14 +123,14 @@ impl OpenSource {
 
 impl Progress {
     /// Returns whether a piece without its line end can be taken for a line: see `last_piece.rs`.
-    fn is_line(&self, piece: &SourceBlock, asked: Format) -> bool {
-        let format = match self.format {
+    fn is_line(&self, piece: &SourceBlock, asked: &Format) -> bool {
+        let format = match &self.format {
             Format::Auto => asked,
             found => found,
         };
         // `auto` has given up: the piece goes to quarantine as it is, like the lines before it.
         let lines = piece.first_line - self.first_line;
-        let nothing_fits = format == Format::Auto && lines >= SAMPLE_LINES;
+        let nothing_fits = *format == Format::Auto && lines >= SAMPLE_LINES;
         nothing_fits || ingest::is_closed(&piece.bytes, self.before.as_deref(), format)
     }
 

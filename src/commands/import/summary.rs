@@ -30,7 +30,7 @@ struct Figures {
     seconds: f64,
     events_per_second: f64,
     /// The formats of new content.
-    formats: BTreeSet<&'static str>,
+    formats: BTreeSet<String>,
     /// Bytes of last lines without a line end that stay in their files for the next import.
     unfinished_bytes: u64,
     /// A signal ended the import: the same command takes the rest.
@@ -113,9 +113,9 @@ impl Summary {
     }
 
     /// Notes the format of a source's new content, if there was one.
-    pub(super) fn found(&mut self, format: Format) {
-        if format != Format::Auto {
-            self.figures.formats.insert(format.as_str());
+    pub(super) fn found(&mut self, format: &Format) {
+        if *format != Format::Auto {
+            self.figures.formats.insert(format.to_string());
         }
     }
 
@@ -238,7 +238,7 @@ impl Summary {
             ),
         };
         if !f.formats.is_empty() {
-            let formats: Vec<&str> = f.formats.iter().copied().collect();
+            let formats: Vec<&str> = f.formats.iter().map(String::as_str).collect();
             println!("format       {}", formats.join(", "));
         }
         println!("store        {place}, stream {stream}");

@@ -44,7 +44,7 @@ impl LineReader for AccessReader {
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {
         let events = self.columns.finish()?;
-        stored::check(&options.selection, &options.anonymiser)?;
+        super::check(&options.selection, &options.anonymiser)?;
         let events = options.anonymiser.apply_to_columns(events)?;
         stored::select(&options.selection, events)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
-use storage::ColumnType;
+use storage::{Column, ColumnType};
 
 use super::request::rebuild_request;
 use crate::anonymise::Anonymiser;
@@ -21,14 +21,17 @@ const RELATED: [&str; 5] = [REQUEST, "method", "path", "query", "protocol"];
 /// The fields that make a request.
 const PARTS: [&str; 4] = ["method", "path", "query", "protocol"];
 
-/// Checks the names that a stream's configuration has for fields of an access log.
+/// Checks the names that a stream's configuration has for fields of an access log, which are these.
 ///
 /// # Errors
 /// [`Error::UnknownField`]; [`Error::NotAnonymised`] for a name that is no column of text, or one
 /// whose value can be read in another column.
-pub(in crate::formats) fn check(selection: &Selection, anonymiser: &Anonymiser) -> Result<()> {
-    selection.check_access()?;
-    let fields = storage::access_fields();
+pub(super) fn check(
+    selection: &Selection,
+    anonymiser: &Anonymiser,
+    fields: &[Column],
+) -> Result<()> {
+    selection.check(fields)?;
     let is_text = |name: &str| {
         let mut fields = fields.iter();
         fields.any(|field| *field.name == *name && field.column_type == ColumnType::Text)

@@ -10,10 +10,7 @@ use super::Rebuilder;
 use super::parts::Places;
 use crate::detached::Card;
 use crate::manifest::{PartitionWidth, StreamMeta};
-use crate::model::{
-    Column, ColumnType, ID, Name, QUARANTINE, REST, SEQ, StreamKind, TIME, TIME_SOURCE,
-    access_fields,
-};
+use crate::model::{Column, ColumnType, Name, QUARANTINE, SEQ, StreamKind};
 use crate::part;
 
 const WIDTHS: [PartitionWidth; 3] = [
@@ -82,14 +79,10 @@ impl Rebuilder<'_> {
         if let Some(kind) = self.kinds.get(stream) {
             return *kind;
         }
-        let fields = access_fields();
-        let of_access = |c: &Column| {
-            let own = [TIME, ID, TIME_SOURCE, REST].contains(&&*c.name);
-            let same = |f: &Column| f.name == c.name && f.column_type == c.column_type;
-            own || fields.iter().any(same)
-        };
-        let has = |name: &str| columns.iter().any(|c| &*c.name == name);
-        match columns.iter().all(of_access) && has("host") && has("status") {
+        // Of an access log a stream may have further columns. But no integer of a document becomes
+        // a column of 16 bits.
+        let is_status = |f: &Column| &*f.name == "status" && f.column_type == ColumnType::Int16;
+        match columns.iter().any(is_status) {
             true => StreamKind::Access,
             false => StreamKind::Documents,
         }

@@ -1,0 +1,299 @@
+//! Access logs in a format of the server's own: a `LogFormat` of Apache httpd, a `log_format` of
+//! nginx.
+//!
+//! The text of the configuration is compiled once ([`AccessPattern`]) to steps: literal text, and
+//! fields between it. `names.rs` says which column and type a field has, by the documentation of
+//! `mod_log_config` and of nginx's variables; `line.rs` reads lines, `columns.rs` makes columns.
+//! The columns are those of access logs, and behind them the fields that access logs do not have.
+
+mod columns;
+mod line;
+mod names;
+mod syntax;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use storage::{Column, ColumnType};
+
+use self::columns::PatternColumns;
+use self::names::{Core, PatternPart};
+use super::stored;
+use crate::anonymise::Anonymiser;
+use crate::bad::Bad;
+use crate::error::{Error, Result};
+use crate::reader::{LineReader, ReaderOptions};
+use crate::select::Selection;
+use crate::text::LineText;
+
+/// The longest text of a pattern, in bytes.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// A part of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    /// Text that stands in each line.
+    Literal(Vec<u8>),
+    /// A field. It ends where the literal behind it begins.
+    Field(Field),
+}
+
+/// A field of a pattern, and the place of its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Field {
+    /// As the configuration spells it, for messages.
+    spelling: String,
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// A column that every access log has.
+    Core(Core),
+    /// A column behind those, by its place.
+    More(usize),
+    /// The time, or one of its pieces.
+    Time(usize),
+    /// The value of a field that came before.
+    Again,
+}
+
+/// The number of a field that may have several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Number {
+    /// One number, in microseconds, bytes and so on: the unit of the server.
+    One,
+    /// The sum, of servers that were asked one after the other.
+    Sum,
+    /// The last one, of the server that answered.
+    Last,
+}
+
+/// A column behind those of access logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct More {
+    column: Column,
+    /// `None` for texts.
+    number: Option<Number>,
+}
+
+/// The form of the time in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum TimeForm {
+    /// `10/Oct/2000:13:55:36 -0700`, in brackets or not.
+    Access { in_brackets: bool },
+    /// RFC 3339, or a number of seconds or parts of them since 1970.
+    Stamp,
+    /// One or more pieces in formats of `strftime`.
+    Pieces(Vec<String>),
+}
+
+/// A compiled pattern. Two of the same text are equal.
+#[derive(Debug)]
+pub struct AccessPattern {
+    /// `apache:…` or `nginx:…`, as the user spells it.
+    name: String,
+    steps: Vec<Step>,
+    form: TimeForm,
+    more: Vec<More>,
+}
+
+impl AccessPattern {
+    /// Compiles a pattern behind `apache:` or `nginx:`; `None` for other names.
+    ///
+    /// # Errors
+    /// [`Error::BadPattern`] for a text that is no such pattern, with the place in it.
+    pub(in crate::formats) fn of_name(name: &str) -> Option<Result<Arc<Self>>> {
+        let (server, text) = name.split_once(':')?;
+        let compiled = match server {
+            "apache" => syntax::apache(text),
+            "nginx" => syntax::nginx(text),
+            _ => return None,
+        };
+        let built = compiled.and_then(|found| Self::new(name, found));
+        let pattern = built.map_err(|why| Error::BadPattern {
+            pattern: name.to_owned(),
+            why,
+        });
+        Some(pattern.map(Arc::new))
+    }
+
+    fn new(name: &str, found: Vec<PatternPart>) -> std::result::Result<Self, String> {
+        if name.len() > TEXT_BYTES_MAX {
+            return Err(format!("it is longer than {TEXT_BYTES_MAX} bytes"));
+        }
+        let mut pattern = Self {
+            name: name.to_owned(),
+            steps: Vec::new(),
+            form: TimeForm::Stamp,
+            more: Vec::new(),
+        };
+        let mut times = 0;
+        for part in found {
+            match part {
+                PatternPart::Literal(text) => match pattern.steps.last_mut() {
+                    Some(Step::Literal(before)) => before.extend(text),
+                    _ => pattern.steps.push(Step::Literal(text)),
+                },
+                PatternPart::Time(spelling, form) => {
+                    pattern.add_form(&spelling, form, times > 0)?;
+                    pattern.add_field(spelling, Target::Time(times))?;
+                    times += 1;
+                }
+                PatternPart::Value(value) => {
+                    let target = pattern.target(&value);
+                    pattern.add_field(value.spelling, target)?;
+                }
+            }
+        }
+        if times == 0 {
+            return Err("it has no time, which every event has".to_owned());
+        }
+        Ok(pattern)
+    }
+
+    fn add_form(
+        &mut self,
+        spelling: &str,
+        form: TimeForm,
+        has_time: bool,
+    ) -> std::result::Result<(), String> {
+        self.form = match (&self.form, form) {
+            (_, form) if !has_time => form,
+            (TimeForm::Pieces(before), TimeForm::Pieces(next)) => {
+                TimeForm::Pieces([&before[..], &next].concat())
+            }
+            _ => return Err(format!("{spelling} is a second time")),
+        };
+        Ok(())
+    }
+
+    fn add_field(&mut self, spelling: String, target: Target) -> std::result::Result<(), String> {
+        if let Some(Step::Field(before)) = self.steps.last() {
+            return Err(format!(
+                "{} and {spelling} have no text between them, so that a line does not tell where \
+                 the first ends",
+                before.spelling
+            ));
+        }
+        self.steps.push(Step::Field(Field { spelling, target }));
+        Ok(())
+    }
+
+    /// Returns the column of a value: that of access logs, or a further one where there is none or
+    /// another value has it.
+    fn target(&mut self, value: &names::Value) -> Target {
+        let is_taken = |target| {
+            let mut steps = self.steps.iter();
+            steps.any(|step| matches!(step, Step::Field(field) if field.target == target))
+        };
+        if let Some(core) = value.core
+            && !is_taken(Target::Core(core))
+        {
+            return Target::Core(core);
+        }
+        if self
+            .more
+            .iter()
+            .any(|more| *more.column.name == *value.name)
+        {
+            return Target::Again;
+        }
+        let column_type = value.column_type;
+        self.more.push(More {
+            column: Column::new(&value.name, column_type),
+            number: (column_type != ColumnType::Text).then_some(value.number),
+        });
+        Target::More(self.more.len() - 1)
+    }
+
+    /// Returns the name of the format.
+    pub(in crate::formats) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Checks the names that a stream's configuration has for fields of this format.
+    ///
+    /// # Errors
+    /// As those of access logs.
+    pub(in crate::formats) fn check(
+        &self,
+        selection: &Selection,
+        anonymiser: &Anonymiser,
+    ) -> Result<()> {
+        stored::check(selection, anonymiser, &columns(&self.more))
+    }
+
+    /// Makes a reader of lines.
+    pub(in crate::formats) fn reader(self: &Arc<Self>) -> Box<dyn LineReader> {
+        Box::new(PatternReader {
+            columns: PatternColumns::new(&self.more),
+            pattern: Arc::clone(self),
+            line: line::Values::default(),
+        })
+    }
+}
+
+/// Returns the columns of events: those of access logs, then the further ones.
+fn columns(more: &[More]) -> Vec<Column> {
+    let mut columns = storage::access_fields();
+    for more in more {
+        columns.push(more.column.clone());
+        columns.extend(more.each());
+    }
+    columns
+}
+
+impl More {
+    /// Returns the column of all numbers, as they stand, of a line in which they are several.
+    fn each(&self) -> Option<Column> {
+        let is_several = matches!(self.number, Some(Number::Sum | Number::Last));
+        let name = || format!("{}_each", self.column.name);
+        is_several.then(|| Column::new(&name(), ColumnType::Text))
+    }
+}
+
+impl PartialEq for AccessPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for AccessPattern {}
+
+impl fmt::Display for AccessPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Takes lines of a pattern.
+#[derive(Debug)]
+struct PatternReader {
+    pattern: Arc<AccessPattern>,
+    columns: PatternColumns,
+    line: line::Values,
+}
+
+impl LineReader for PatternReader {
+    #[inline]
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+        self.line.read(&self.pattern, line, options)?;
+        options.check_time(self.line.time_at, self.line.time_us)?;
+        self.columns
+            .append(line, &self.line, options.site.as_deref());
+        Ok(())
+    }
+
+    fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {
+        let events = self.columns.finish()?;
+        self.pattern
+            .check(&options.selection, &options.anonymiser)?;
+        let events = options.anonymiser.apply_to_columns(events)?;
+        stored::select(&options.selection, events)
+    }
+}
+
+#[cfg(test)]
+mod tests;
