@@ -181,7 +181,7 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) stream: String,
     /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
-    /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT or logmill.
+    /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT, regex:EXPRESSION or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The value of column `site` for events whose format has no site.
@@ -222,7 +222,7 @@ pub(crate) struct ParseArgs {
     #[arg(long)]
     pub(crate) explain: bool,
     /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
-    /// apache_error, apache:LOGFORMAT or nginx:LOG_FORMAT.
+    /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT or regex:EXPRESSION.
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// The time zone of timestamps without one.
@@ -513,7 +513,7 @@ pub(crate) struct QuarantineChoice {
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineReading {
     /// auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error,
-    /// apache_error, apache:LOGFORMAT or nginx:LOG_FORMAT.
+    /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT or regex:EXPRESSION.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The time zone of timestamps without one.

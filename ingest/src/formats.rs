@@ -9,6 +9,7 @@
 pub(crate) mod access;
 mod apache_error;
 mod auto;
+mod captures;
 mod documents;
 mod json;
 mod logfmt;
@@ -26,6 +27,7 @@ use storage::StreamKind;
 
 pub use self::access::AccessPattern;
 pub(crate) use self::auto::NO_FORMAT;
+pub use self::captures::LineRegex;
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::{Error, Result};
@@ -42,16 +44,19 @@ macro_rules! table {
             $($(#[$attribute])* $format,)+
             /// A `LogFormat` of Apache httpd, or a `log_format` of nginx.
             Pattern(Arc<AccessPattern>),
+            /// A regular expression of the user's.
+            Regex(Arc<LineRegex>),
         }
 
         impl Format {
-            /// Every format but patterns, in the order of the table.
+            /// Every format but patterns and expressions, in the order of the table.
             pub(crate) const ALL: &[Self] = &[$(Self::$format),+];
 
             pub(crate) fn entry(&self) -> &'static FormatEntry {
                 match self {
                     $(Self::$format => &$entry,)+
                     Self::Pattern(_) => &access::PATTERN,
+                    Self::Regex(_) => &captures::FORMAT,
                 }
             }
         }
@@ -85,13 +90,14 @@ table! {
 /// Names of formats of later versions.
 const NOT_YET: [&str; 2] = ["w3c", "logmill"];
 /// Beginnings of formats of later versions that carry a pattern.
-const NOT_YET_PREFIXES: [&str; 2] = ["regex:", "grok:"];
+const NOT_YET_PREFIXES: [&str; 1] = ["grok:"];
 
 impl Format {
     /// Returns the name as users spell it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pattern(pattern) => pattern.name(),
+            Self::Regex(regex) => regex.name(),
             format => format.entry().name,
         }
     }
@@ -100,6 +106,7 @@ impl Format {
     pub(crate) fn reader(&self, options: &ReaderOptions, choice: Choice) -> Box<dyn LineReader> {
         match self {
             Self::Pattern(pattern) => pattern.reader(),
+            Self::Regex(regex) => regex.reader(options),
             format => (format.entry().reader)(options, choice),
         }
     }
@@ -129,7 +136,7 @@ impl Format {
             Self::Plain | Self::NginxError | Self::ApacheError => {
                 documents::check_line(selection, anonymiser)
             }
-            Self::Auto | Self::Json | Self::Logfmt | Self::Syslog => Ok(()),
+            Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
         }
     }
 
@@ -217,6 +224,9 @@ impl FromStr for Format {
         }
         if let Some(pattern) = AccessPattern::of_name(name) {
             return pattern.map(Self::Pattern);
+        }
+        if let Some(regex) = LineRegex::of_name(name) {
+            return regex.map(Self::Regex);
         }
         let is_not_yet =
             NOT_YET.contains(&name) || NOT_YET_PREFIXES.iter().any(|p| name.starts_with(p));

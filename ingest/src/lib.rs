@@ -40,7 +40,7 @@ pub use detect::{Detection, SAMPLE_LINES, detect, detect_line};
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
 pub use formats::access::rebuild_request;
-pub use formats::{AccessPattern, Format};
+pub use formats::{AccessPattern, Format, LineRegex};
 pub use intake::BatchOrigin;
 pub use jiff::tz::TimeZone;
 pub use options::{MAX_FUTURE_US, ParseOptions};

@@ -15,7 +15,7 @@ use chrono::DateTime;
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 
-pub(crate) use self::local::{Written, read_bsd, read_ctime, read_slashes};
+pub(crate) use self::local::{Written, read_any, read_bsd, read_ctime, read_format, read_slashes};
 
 /// 0001-01-01T00:00:00Z in microseconds.
 const YEAR_1_US: i64 = -62_135_596_800_000_000;
@@ -197,7 +197,7 @@ impl AccessStamps {
 
 /// Returns the point of a local time in a zone. A time that a change of offset skips is read with
 /// the offset before the change; one that occurs twice is the first.
-pub(crate) fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
+fn local(us: i64, zone: Option<&TimeZone>) -> Option<i64> {
     let Some(zone) = zone else { return Some(us) };
     let at = Offset::UTC.to_datetime(Timestamp::from_microsecond(us).ok()?);
     let (AmbiguousOffset::Unambiguous { offset }

@@ -281,3 +281,54 @@ fn lines_of_a_log_format_wait_in_quarantine_until_it_is_named() {
         .status(400);
     assert!(wrong.text().contains("it has no time"), "{}", wrong.text());
 }
+
+/// Real logs in formats that no entry of the table has: each line by an expression.
+#[test]
+fn real_logs_are_read_by_an_expression() {
+    let Some(folder) = test_data() else { return };
+    for (file, regex, events) in [
+        (
+            "apps/loghub_Zookeeper_2k.log",
+            r"regex:(?<time>\S+ \S+) - (?<level>\w+) +\[(?<thread>.*)\] - (?<line>.*)",
+            2000,
+        ),
+        (
+            "apps/loghub_HDFS_2k.log",
+            r"regex:(?<time:%y%m%d %H%M%S>\d+ \d+) (?<pid:int>\d+) (?<level>\w+) (?<logger>\S+): (?<line>.*)",
+            2000,
+        ),
+        (
+            "apps/loghub_OpenStack_2k.log",
+            r"regex:(?<file>\S+) (?<time>\S+ \S+) (?<pid:int>\d+) (?<level>\w+) (?<logger>\S+) \[(?<request>.*?)\] (?<line>.*)",
+            2000,
+        ),
+        (
+            "apps/loghub_BGL_2k.log",
+            r"regex:(?<alert>\S+) (?<time>\d+) \S+ (?<node>\S+) \S+ \S+ (?<kind>\S+) (?<component>\S+) (?<level>\S+) ?(?<line>.*)",
+            2000,
+        ),
+        (
+            "apps/loghub_HealthApp_2k.log",
+            r"regex:(?<time:%Y%m%d-%H:%M:%S:%3f>[^|]*)\|(?<component>[^|]*)\|(?<pid:int>[^|]*)\|(?<line>.*)",
+            0,
+        ),
+    ] {
+        let path = folder.join(file);
+        let path = path.to_str().expect("UTF-8");
+        let home = Home::new();
+        let import = [
+            "import", path, "--stream", "app", "--format", regex, "--output", "json",
+        ];
+        let place = ["--data", home.data.as_str(), "--complete"];
+        let told = run(&[&import[..], &place].concat());
+        let figures = told.json();
+        assert_adds_up(&figures);
+        println!("{file}: {} of {}", figures["accepted"], figures["lines"]);
+        let accepted = figures["accepted"].as_u64().expect("a number");
+        assert!(accepted >= events, "{file}: {figures}");
+        assert_eq!(
+            home.number("SELECT count(*) FROM app WHERE line IS NOT NULL"),
+            accepted
+        );
+    }
+}

@@ -9,7 +9,8 @@ use crate::reader::ReaderOptions;
 use crate::stamp;
 
 /// Fields that can hold the event's time; the first that parses counts.
-const TIME_FIELDS: [&str; 6] = [TIME, "@timestamp", "timestamp", "ts", "created_at", "date"];
+pub(crate) const TIME_FIELDS: [&str; 6] =
+    [TIME, "@timestamp", "timestamp", "ts", "created_at", "date"];
 
 /// The field that is the document's own `_id`.
 #[derive(Debug, Clone, Copy)]

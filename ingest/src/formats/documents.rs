@@ -15,6 +15,8 @@ use crate::text::LineText;
 pub(super) type ReadLine =
     fn(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad>;
 
+/// The longest text of a pattern of lines, in bytes.
+pub(super) const PATTERN_BYTES_MAX: usize = 4096;
 /// The column of the text of a line.
 pub(super) const LINE: &str = "line";
 

@@ -5,9 +5,10 @@
 //! * nginx's error log: `2026/11/26 09:23:38`.
 //! * Apache's error log: `Sun Dec 04 04:47:44.902022 2005`, the fraction since 2.4.
 
+use chrono::{DateTime, NaiveDateTime};
 use jiff::tz::TimeZone;
 
-use super::{date, first_digits, in_range, local, month_of, two};
+use super::{AccessStamps, date, first_digits, in_range, local, month_of, read_text, two};
 
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;
@@ -95,6 +96,33 @@ pub(crate) fn read_ctime(text: &[u8], written: Written<'_>) -> Option<i64> {
     };
     let us = date(year, month, day)? * DAY_US + of_day_us;
     in_range(local(us, written.zone)?)
+}
+
+/// Reads a whole text in any spelling that logs have: those of this file and of `stamp.rs`.
+pub(crate) fn read_any(text: &str, written: Written<'_>) -> Option<i64> {
+    let bytes = text.trim_matches(' ').as_bytes();
+    let access = || {
+        let stamp = bytes.try_into().ok()?;
+        AccessStamps::new().read(stamp).ok()
+    };
+    let bsd = || {
+        let (us, length) = read_bsd(bytes, written)?;
+        (length == bytes.len()).then_some(us)
+    };
+    read_text(text, written.zone)
+        .or_else(access)
+        .or_else(bsd)
+        .or_else(|| read_slashes(bytes, written))
+        .or_else(|| read_ctime(bytes, written))
+}
+
+/// Reads a whole text in a format of `strftime`, in a zone (or UTC) where it has none itself.
+pub(crate) fn read_format(text: &str, format: &str, zone: Option<&TimeZone>) -> Option<i64> {
+    if let Ok(time) = DateTime::parse_from_str(text, format) {
+        return in_range(time.timestamp_micros());
+    }
+    let time = NaiveDateTime::parse_from_str(text, format).ok()?;
+    in_range(local(time.and_utc().timestamp_micros(), zone)?)
 }
 
 /// Reads `hh:mm:ss[.fraction]`. Returns the microseconds of the day and the bytes of the time.

@@ -23,12 +23,10 @@ use super::stored;
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::{Error, Result};
+use crate::formats::documents::PATTERN_BYTES_MAX;
 use crate::reader::{LineReader, ReaderOptions};
 use crate::select::Selection;
 use crate::text::LineText;
-
-/// The longest text of a pattern, in bytes.
-const TEXT_BYTES_MAX: usize = 4096;
 
 /// A part of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +118,8 @@ impl AccessPattern {
     }
 
     fn new(name: &str, found: Vec<PatternPart>) -> std::result::Result<Self, String> {
-        if name.len() > TEXT_BYTES_MAX {
-            return Err(format!("it is longer than {TEXT_BYTES_MAX} bytes"));
+        if name.len() > PATTERN_BYTES_MAX {
+            return Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes"));
         }
         let mut pattern = Self {
             name: name.to_owned(),
@@ -141,6 +139,7 @@ impl AccessPattern {
                     pattern.add_field(spelling, Target::Time(times))?;
                     times += 1;
                 }
+                PatternPart::Value(value) if pattern.joins(&value) => {}
                 PatternPart::Value(value) => {
                     let target = pattern.target(&value);
                     pattern.add_field(value.spelling, target)?;
@@ -179,6 +178,21 @@ impl AccessPattern {
         }
         self.steps.push(Step::Field(Field { spelling, target }));
         Ok(())
+    }
+
+    /// Joins a query to the path right before it, from which its `?` divides it: `%U%q` and
+    /// `$uri$is_args$args`. Returns whether the value is such a query, or such a `?`.
+    fn joins(&mut self, value: &names::Value) -> bool {
+        let Some(Step::Field(before)) = self.steps.last_mut() else {
+            return false;
+        };
+        let is_path = matches!(before.target, Target::Core(Core::Path | Core::Target));
+        let is_query = value.core == Some(Core::Query) || value.name == "is_args";
+        if is_path && is_query {
+            before.target = Target::Core(Core::Target);
+            before.spelling += &value.spelling;
+        }
+        is_path && is_query
     }
 
     /// Returns the column of a value: that of access logs, or a further one where there is none or

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use chrono::format::{Parsed, StrftimeItems, parse};
-use chrono::{DateTime, NaiveDateTime};
 use memchr::memmem;
 
 use super::names::Core;
@@ -134,7 +133,7 @@ impl Values {
         }
         if let TimeForm::Pieces(formats) = &pattern.form {
             let format = formats.join(" ");
-            let us = read_pieces(&self.pieces, &format, options);
+            let us = stamp::read_format(&self.pieces, &format, options.tz.as_ref());
             self.time_us = us.ok_or_else(|| {
                 let expected = format!("{:?} is no time as {format}", self.pieces);
                 Bad::because("bad_time", self.time_at, expected)
@@ -242,15 +241,6 @@ impl More {
     fn is_several(&self) -> bool {
         matches!(self.number, Some(Number::Sum | Number::Last))
     }
-}
-
-/// Reads a time in a format of `strftime`, in the zone of the options where it has none.
-fn read_pieces(text: &str, format: &str, options: &ReaderOptions) -> Option<i64> {
-    if let Ok(time) = DateTime::parse_from_str(text, format) {
-        return Some(time.timestamp_micros());
-    }
-    let local = NaiveDateTime::parse_from_str(text, format).ok()?;
-    stamp::local(local.and_utc().timestamp_micros(), options.tz.as_ref())
 }
 
 /// Returns the place at which a field ends that other text follows; the end of the line for none.

@@ -147,6 +147,14 @@ fn a_request_can_stand_in_its_parts() {
             format!("192.0.2.7 [{TIME}] GET /a ?b=c HTTP/1.1 200"),
         ),
         (
+            "apache:%a %t \"%m %U%q %H\" %s",
+            format!("192.0.2.7 [{TIME}] \"GET /a?b=c HTTP/1.1\" 200"),
+        ),
+        (
+            "nginx:$remote_addr [$time_local] $request_method $uri$is_args$args $server_protocol $status",
+            format!("192.0.2.7 [{TIME}] GET /a?b=c HTTP/1.1 200"),
+        ),
+        (
             "nginx:$remote_addr [$time_local] $request_method $request_uri $server_protocol $status",
             format!("192.0.2.7 [{TIME}] GET /a?b=c HTTP/1.1 200"),
         ),

@@ -1,0 +1,163 @@
+//! Parsing of real logs on one core: lines and bytes a second by format.
+//!
+//!     LOGMILL_TEST_DATA=FOLDER cargo bench --bench parse -- [--mib 64] [--runs 5]
+//!
+//! Each log is repeated to `--mib` MiB and parsed in blocks as an import cuts them, to the columns
+//! that a store takes. The clock is the kernel's account of the thread's CPU time, and the figure
+//! the best of `--runs`. Beside it are the counting of line ends (`wc -l`), and for access logs the
+//! crate `regex` with an expression for the whole line, of which each group is copied.
+
+use std::hint::black_box;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use ingest::{BLOCK_BYTES, Format, ParseOptions, Parser};
+use regex::bytes::Regex;
+
+/// Formats, each with a log of the test data.
+const CASES: [(&str, &str); 11] = [
+    ("combined", "access/elastic_apache_logs.log.zst"),
+    ("common", "access/ezproxy_medium.log.zst"),
+    ("apache:combined", "access/elastic_apache_logs.log.zst"),
+    ("json", "json/wikipedia_edits_part1.ndjson.zst"),
+    ("json", "json/github_events_2021-07-21T06-07.ndjson.zst"),
+    ("logfmt", "edge/lnav_logfile_logfmt.0"),
+    ("syslog", "syslog/loghub_OpenSSH_2k.log"),
+    ("apache_error", "apps/loghub_Apache_2k.log"),
+    (
+        r"regex:(?<time>\S+ \S+) - (?<level>\w+) +\[(?<thread>.*)\] - (?<line>.*)",
+        "apps/loghub_Zookeeper_2k.log",
+    ),
+    ("plain", "apps/loghub_HDFS_2k.log"),
+    ("auto", "access/netnea_extended_2013.log.zst"),
+];
+
+const COMBINED: &str = r#"^(\S+) (\S+) (\S+) \[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3}) (\d+|-) "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"$"#;
+
+fn main() {
+    let (mut mib, mut runs) = (64_usize, 5_usize);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().and_then(|v| v.parse().ok()).expect("a number");
+        match arg.as_str() {
+            "--mib" => mib = value(),
+            "--runs" => runs = value(),
+            // cargo passes it to every bench.
+            "--bench" => {}
+            other => panic!("unknown argument {other}"),
+        }
+    }
+    let Some(data) = std::env::var_os("LOGMILL_TEST_DATA").map(PathBuf::from) else {
+        println!("skipped: LOGMILL_TEST_DATA does not name a folder of real logs");
+        return;
+    };
+    println!(
+        "| format | log | million lines/s | MB/s | lines that are no events |\n|---|---|---|---|---|"
+    );
+    for (format, log) in CASES {
+        let (text, lines) = repeated(&data.join(log), mib << 20);
+        let name = format.split('(').next().unwrap_or(format);
+        let mut bad = 0;
+        let seconds = best(runs, || bad = parsed(format, &text));
+        row(name, log, (&text, lines), seconds, &bad.to_string());
+    }
+    let (text, lines) = repeated(&data.join(CASES[0].1), mib << 20);
+    let count = || {
+        black_box(memchr::memchr_iter(b'\n', black_box(&text)).count());
+    };
+    row(
+        "line ends alone",
+        CASES[0].1,
+        (&text, lines),
+        best(runs, count),
+        "",
+    );
+    let regex = Regex::new(COMBINED).expect("an expression");
+    row(
+        "crate regex",
+        CASES[0].1,
+        (&text, lines),
+        best(runs, || by_regex(&regex, &text)),
+        "",
+    );
+}
+
+fn row(name: &str, log: &str, (text, lines): (&[u8], usize), seconds: f64, bad: &str) {
+    let log = Path::new(log)
+        .file_name()
+        .expect("a file")
+        .to_string_lossy();
+    let (lines, megabytes) = (
+        lines as f64 / seconds / 1e6,
+        text.len() as f64 / seconds / 1e6,
+    );
+    println!("| {name} | {log} | {lines:.2} | {megabytes:.0} | {bad} |");
+}
+
+/// Returns whole lines of a log, again and again up to a number of bytes, and their number.
+fn repeated(log: &Path, bytes: usize) -> (Vec<u8>, usize) {
+    let mut once = Vec::new();
+    let mut source = ingest::open(log).expect("a log");
+    source.read_to_end(&mut once).expect("a log");
+    if !once.ends_with(b"\n") {
+        once.push(b'\n');
+    }
+    let text = once.repeat(bytes.div_ceil(once.len()));
+    let lines = memchr::memchr_iter(b'\n', &text).count();
+    (text, lines)
+}
+
+/// Parses a log in blocks. Returns the number of lines that are no events.
+fn parsed(format: &str, text: &[u8]) -> u64 {
+    let mut parser = Parser::new(ParseOptions {
+        format: format.parse::<Format>().expect("a format"),
+        received_us: 1_900_000_000_000_000,
+        ..ParseOptions::default()
+    });
+    let (mut rest, mut bad) = (text, 0);
+    while !rest.is_empty() {
+        let cut = rest.len().min(BLOCK_BYTES);
+        let end = memchr::memrchr(b'\n', &rest[..cut]).map_or(rest.len(), |at| at + 1);
+        let block = parser.parse(&rest[..end]).expect("a block of lines");
+        bad += block.lines - block.events.num_rows() as u64;
+        black_box(block.events);
+        rest = &rest[end..];
+    }
+    bad
+}
+
+/// Copies each group of each line, as columns of text would.
+fn by_regex(regex: &Regex, text: &[u8]) {
+    let mut columns: Vec<Vec<u8>> = vec![Vec::new(); 9];
+    let mut places = regex.capture_locations();
+    for line in text.split(|b| *b == b'\n') {
+        if regex.captures_read(&mut places, line).is_none() {
+            continue;
+        }
+        for (group, column) in columns.iter_mut().enumerate() {
+            if let Some((from, to)) = places.get(group + 1) {
+                column.extend_from_slice(&line[from..to]);
+            }
+        }
+    }
+    black_box(columns);
+}
+
+/// Returns the least CPU time of some runs, in seconds.
+fn best(runs: usize, mut run: impl FnMut()) -> f64 {
+    // The first number is the nanoseconds that the thread has spent on a CPU (proc(5)).
+    let now = || {
+        let account = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+        let spent = account
+            .split(' ')
+            .next()
+            .and_then(|ns| ns.parse::<f64>().ok());
+        spent.expect("a number") / 1e9
+    };
+    let times = (0..runs.max(1)).map(|_| {
+        let began = now();
+        run();
+        now() - began
+    });
+    times.fold(f64::INFINITY, f64::min)
+}
