@@ -8,11 +8,13 @@ mod host;
 mod ingest_section;
 mod place;
 mod server;
+mod stream_format;
 mod tls;
 
 pub(crate) use host::Authority;
 pub(crate) use ingest_section::Ingest;
 pub(crate) use server::Server;
+use stream_format::StreamFormat;
 pub(crate) use tls::Tls;
 
 use std::collections::BTreeMap;
@@ -155,7 +157,7 @@ impl Query {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Stream {
-    pub(crate) format: Option<String>,
+    pub(crate) format: Option<StreamFormat>,
     pub(crate) partition: Option<storage::PartitionWidth>,
     pub(crate) order_by: Option<Vec<String>>,
     /// Indexes, each as the list of its columns: always one.
@@ -288,7 +290,7 @@ impl Config {
             if let Err(e) = storage::Name::new(name) {
                 problems.push(format!("[stream.{name}]: {e}"));
             }
-            if let Some(Err(e)) = stream.format.as_ref().map(|f| f.parse::<ingest::Format>()) {
+            if let Some(StreamFormat(Err(e))) = &stream.format {
                 problems.push(format!("[stream.{name}] format: {e}"));
             }
             if let Some(problem) = stream.retention.and_then(Retention::problem) {
@@ -397,9 +399,10 @@ impl Config {
     /// Returns the default format of a stream.
     pub(crate) fn format(&self, stream: &str) -> ingest::Format {
         let named = self.stream.get(stream).and_then(|s| s.format.as_ref());
-        named
-            .and_then(|f| f.parse().ok())
-            .unwrap_or(ingest::Format::Auto)
+        match named {
+            Some(StreamFormat(Ok(format))) => format.clone(),
+            _ => ingest::Format::Auto,
+        }
     }
 
     /// Returns the selection of fields that a stream stores.

@@ -6,6 +6,7 @@ mod closed;
 mod item;
 mod lines;
 mod open;
+mod utf16;
 mod values;
 
 pub use self::blocks::{BLOCK_BYTES, LINE_BYTES_MAX, LineBlocks, SourceBlock};

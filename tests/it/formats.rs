@@ -332,3 +332,29 @@ fn real_logs_are_read_by_an_expression() {
         );
     }
 }
+
+#[test]
+fn a_log_in_utf_16_is_imported_once() {
+    let home = Home::new();
+    let wide = |lines: std::ops::Range<i64>| -> Vec<u8> {
+        let text: String = lines
+            .map(|n| format!("level=info msg=\"größe\" n={n}\r\n"))
+            .collect();
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        units.flat_map(u16::to_le_bytes).collect()
+    };
+    for (lines, new) in [(0..100, 100), (0..100, 0), (0..250, 150)] {
+        let file = home.file("app.log", wide(lines));
+        let args = [
+            "import", &file, "--stream", "app", "--data", &home.data, "--output", "json",
+        ];
+        let figures = run(&args).code(0).json();
+        assert_adds_up(&figures);
+        assert_eq!(figures["accepted"], new, "{figures}");
+    }
+    let row = &home.sql("SELECT count(*) AS n, sum(n) AS s, min(msg) AS m FROM app")[0];
+    assert_eq!(
+        *row,
+        serde_json::json!({ "n": 250, "s": 31125, "m": "größe" })
+    );
+}

@@ -1,10 +1,11 @@
-//! Opens files that may be compressed. Every reader here reads concatenated members as one, because
+//! Opens files that may be compressed or in UTF-16. Every reader here reads concatenated members as one, because
 //! rotated logs are often appended to compressed files.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use super::utf16::Utf8Reader;
 use crate::error::{Error, Result};
 
 /// Bytes of the compressed side's buffer.
@@ -55,7 +56,7 @@ impl Compression {
     }
 }
 
-/// Returns the decompressed content of a reader.
+/// Returns the decompressed content of a reader, as UTF-8 if it is marked as UTF-16.
 ///
 /// # Errors
 /// Errors of the decompressor's start; damaged data is an error of the reads.
@@ -64,19 +65,23 @@ pub fn decompress<'a>(
     compression: Compression,
 ) -> std::io::Result<Box<dyn Read + Send + 'a>> {
     Ok(match compression {
-        Compression::None => Box::new(source),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(source)),
+        Compression::None => utf_8(source),
+        Compression::Gzip => utf_8(flate2::read::MultiGzDecoder::new(source)),
         Compression::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::new(source)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-            Box::new(decoder)
+            utf_8(decoder)
         }
-        Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(source)),
-        Compression::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(source)),
+        Compression::Bzip2 => utf_8(bzip2::read::MultiBzDecoder::new(source)),
+        Compression::Xz => utf_8(liblzma::read::XzDecoder::new_multi_decoder(source)),
     })
 }
 
-/// Opens a file and decompresses it by its ending.
+fn utf_8<'a>(source: impl Read + Send + 'a) -> Box<dyn Read + Send + 'a> {
+    Box::new(Utf8Reader::new(source))
+}
+
+/// Opens a file, decompresses it by its ending, and reads it as UTF-8 if it is marked as UTF-16.
 ///
 /// # Errors
 /// [`Error::Open`] when the file cannot be opened.
@@ -87,7 +92,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     };
     let file = File::open(path).map_err(failed)?;
     match Compression::of(path) {
-        Compression::None => Ok(Box::new(file)),
+        Compression::None => Ok(utf_8(file)),
         compression => {
             decompress(BufReader::with_capacity(BUFFER_BYTES, file), compression).map_err(failed)
         }
