@@ -1,5 +1,5 @@
-//! Opens files that may be compressed or in UTF-16. Every reader here reads concatenated members as one, because
-//! rotated logs are often appended to compressed files.
+//! Opens files that may be compressed or in UTF-16. Every reader here reads concatenated members as
+//! one, because rotated logs are often appended to compressed files.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
