@@ -14,6 +14,6 @@ pub use self::body::Encoding;
 pub use self::closed::is_closed;
 pub use self::item::SourceItem;
 pub(crate) use self::lines::Lines;
-pub use self::open::{Compression, decompress, open};
+pub use self::open::{Compression, decompress, open, open_at};
 pub use self::values::holds_values;
 pub(crate) use self::values::{JsonValues, without_bom};

@@ -2,10 +2,10 @@
 //! one, because rotated logs are often appended to compressed files.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::utf16::Utf8Reader;
+use super::utf16::{self, Utf8Reader};
 use crate::error::{Error, Result};
 
 /// Bytes of the compressed side's buffer.
@@ -97,6 +97,32 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
             decompress(BufReader::with_capacity(BUFFER_BYTES, file), compression).map_err(failed)
         }
     }
+}
+
+/// Opens a file as [`open`] does, behind the first `from` bytes that it would read.
+///
+/// # Errors
+/// [`Error::Open`] when the file cannot be opened, or breaks off before that byte.
+pub fn open_at(path: &Path, from: u64) -> Result<Box<dyn Read + Send>> {
+    let failed = |source| Error::Open {
+        path: path.to_path_buf(),
+        source,
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    if Compression::of(path) == Compression::None && !is_utf_16(&mut file).map_err(failed)? {
+        // The bytes read are those of the file.
+        file.seek(SeekFrom::Start(from)).map_err(failed)?;
+        return Ok(Box::new(file));
+    }
+    let mut source = open(path)?;
+    std::io::copy(&mut source.by_ref().take(from), &mut std::io::sink()).map_err(failed)?;
+    Ok(source)
+}
+
+fn is_utf_16(file: &mut File) -> std::io::Result<bool> {
+    let mut mark = Vec::new();
+    file.take(2).read_to_end(&mut mark)?;
+    Ok(utf16::is_marked(&mark))
 }
 
 #[cfg(test)]

@@ -26,6 +26,20 @@ enum Encoding {
     HighFirst,
 }
 
+/// Returns the encoding of a source by its first two bytes.
+fn encoding(head: &[u8]) -> Encoding {
+    match head {
+        [0xff, 0xfe] => Encoding::LowFirst,
+        [0xfe, 0xff] => Encoding::HighFirst,
+        _ => Encoding::Utf8,
+    }
+}
+
+/// Returns whether the first two bytes of a source are the mark of UTF-16.
+pub(super) fn is_marked(head: &[u8]) -> bool {
+    encoding(head) != Encoding::Utf8
+}
+
 impl<R: Read> Utf8Reader<R> {
     pub(super) fn new(source: R) -> Self {
         Self {
@@ -44,11 +58,7 @@ impl<R: Read> Utf8Reader<R> {
             .by_ref()
             .take(missing)
             .read_to_end(&mut self.raw)?;
-        self.encoding = match self.raw.as_slice() {
-            [0xff, 0xfe] => Encoding::LowFirst,
-            [0xfe, 0xff] => Encoding::HighFirst,
-            _ => Encoding::Utf8,
-        };
+        self.encoding = encoding(&self.raw);
         let head = std::mem::take(&mut self.raw);
         if self.encoding == Encoding::Utf8 {
             self.text = Cursor::new(head);

@@ -21,7 +21,6 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use ingest::Compression;
 use storage::SourcePosition;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
@@ -93,16 +92,7 @@ impl Origin {
     /// Returns the content from byte `from` on.
     fn from(self, from: u64) -> Result<Content> {
         match self {
-            Self::File(path) if Compression::of(&path) == Compression::None => {
-                let mut file = File::open(&path)?;
-                file.seek(SeekFrom::Start(from))?;
-                Ok(Box::new(file))
-            }
-            Self::File(path) => {
-                let mut source = ingest::open(&path)?;
-                std::io::copy(&mut source.by_ref().take(from), &mut std::io::sink())?;
-                Ok(source)
-            }
+            Self::File(path) => Ok(ingest::open_at(&path, from)?),
             Self::Input { kept, rest, .. } => {
                 let kept = Self::reopen(&kept, from)?;
                 Ok(match rest {
