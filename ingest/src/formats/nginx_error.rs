@@ -37,6 +37,9 @@ pub(super) static FORMAT: FormatEntry = FormatEntry {
 /// Bytes of a stamp.
 const STAMP: usize = 19;
 const CLIENT: &[u8] = b", client: ";
+/// The longest message in which a tail is looked for, in bytes: eight times the longest line that
+/// nginx writes (`NGX_MAX_ERROR_STR`).
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// The most places at which a tail is looked for; a line with more of them is a forged one.
 const TAILS_MAX: usize = 8;
 
@@ -111,6 +114,9 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
 
 /// Returns the only tail of a message, and its place; `None` where there is none or more than one.
 fn tail(message: &[u8]) -> Option<(usize, Captures<'_>)> {
+    if message.len() > MESSAGE_BYTES_MAX {
+        return None;
+    }
     let places: Vec<usize> = memmem::find_iter(message, CLIENT)
         .take(TAILS_MAX + 1)
         .collect();

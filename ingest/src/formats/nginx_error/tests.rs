@@ -86,7 +86,13 @@ fn a_client_cannot_forge_an_address() {
 #[test]
 fn a_line_of_many_clients_is_read_quickly() {
     let mut line = "2026/11/26 09:23:38 [error] 1#1: *9 x".to_owned();
-    line += &", client: 192.0.2.7".repeat(100_000);
+    line += &", client: 192.0.2.7".repeat(100);
+    assert!(event(&line).get("host").is_none());
+    // A line that nginx cannot have written is searched for no tail.
+    let line = format!(
+        "2026/11/26 09:23:38 [error] 1#1: {}, client: 192.0.2.7",
+        "x".repeat(20_000)
+    );
     assert!(event(&line).get("host").is_none());
 }
 
