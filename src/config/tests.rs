@@ -249,7 +249,7 @@ anonymise = { client = "hash" }
         "logmill.toml:5: [stream.web] anonymise: _id: this field cannot be changed",
         "logmill.toml:8: [stream.api] anonymise: \"request\" is no text field",
         "logmill.toml:12: [stream.text] raw_line would keep",
-        "logmill.toml:13: [stream.text] anonymise: a line of the format plain",
+        "logmill.toml:13: [stream.text] anonymise: the field \"line\" of this format",
     ] {
         assert!(error.contains(part), "{part}: {error}");
     }
