@@ -32,9 +32,6 @@ pub struct Detection {
     pub votes: BTreeMap<Format, u64>,
     /// Of these, lines of which the format is only the beginning.
     pub with_extra: u64,
-    /// The first line that is in no format.
-    #[serde(skip)]
-    stranger: Option<Vec<u8>>,
 }
 
 impl Detection {
@@ -50,7 +47,6 @@ impl Detection {
     fn count(&mut self, line: &[u8]) {
         self.lines += 1;
         let Some((format, fit)) = recognise(line) else {
-            self.stranger.get_or_insert_with(|| line.to_vec());
             return;
         };
         *self.votes.entry(format).or_default() += 1;
@@ -84,7 +80,8 @@ impl Detection {
         documents.max_by_key(|format| self.votes(format)).cloned()
     }
 
-    fn decide(&mut self) {
+    /// Decides. The first of the lines is told when none of them is in a format.
+    fn decide(&mut self, first: Option<&[u8]>) {
         let (access, access_votes) = self.access();
         let documents = self.documents();
         let documents = documents.filter(|format| self.votes(format) > access_votes);
@@ -93,7 +90,7 @@ impl Detection {
                 0 => "there is no line with content".to_owned(),
                 lines => format!("none of the first {lines} lines is in a known format"),
             };
-            if let Some(line) = &self.stranger
+            if let Some(line) = first
                 && let Some((format, bad)) = nearest(line)
             {
                 self.why += &format!("; the first is nearest to {format}: {}", bad.detail(line));
@@ -126,13 +123,14 @@ pub fn detect(sample: &[u8]) -> Detection {
         detection.votes.insert(Format::Json, 1);
         return detection;
     }
-    let lines = Lines::new(sample)
-        .map(|(_, line)| line)
-        .filter(|line| !line.is_empty());
-    for line in lines.take(SAMPLE_LINES as usize) {
+    let lines = || {
+        let lines = Lines::new(sample).map(|(_, line)| line);
+        lines.filter(|line| !line.is_empty())
+    };
+    for line in lines().take(SAMPLE_LINES as usize) {
         detection.count(line);
     }
-    detection.decide();
+    detection.decide(lines().next());
     detection
 }
 

@@ -352,7 +352,7 @@ pub(crate) fn batch<'a>(
 }
 
 /// Returns whether a name belongs to the store.
-fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     name.is_empty()
         || name == TIME
         || name == REST

@@ -11,7 +11,6 @@ mod line;
 mod names;
 mod syntax;
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -22,10 +21,11 @@ use self::names::{Core, PatternPart};
 use super::stored;
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
+use crate::documents::is_reserved;
 use crate::error::{Error, Result};
 use crate::formats::documents::PATTERN_BYTES_MAX;
 use crate::reader::{LineReader, ReaderOptions};
-use crate::select::Selection;
+use crate::select::{RAW_LINE, Selection};
 use crate::text::LineText;
 
 /// A part of a pattern.
@@ -128,6 +128,8 @@ impl AccessPattern {
             more: Vec::new(),
         };
         let mut times = 0;
+        let found = joined(found);
+        let cores: Vec<Core> = found.iter().filter_map(PatternPart::core).collect();
         for part in found {
             match part {
                 PatternPart::Literal(text) => match pattern.steps.last_mut() {
@@ -139,9 +141,8 @@ impl AccessPattern {
                     pattern.add_field(spelling, Target::Time(times))?;
                     times += 1;
                 }
-                PatternPart::Value(value) if pattern.joins(&value) => {}
                 PatternPart::Value(value) => {
-                    let target = pattern.target(&value);
+                    let target = pattern.target(&value, &cores);
                     pattern.add_field(value.spelling, target)?;
                 }
             }
@@ -180,46 +181,46 @@ impl AccessPattern {
         Ok(())
     }
 
-    /// Joins a query to the path right before it, from which its `?` divides it: `%U%q` and
-    /// `$uri$is_args$args`. Returns whether the value is such a query, or such a `?`.
-    fn joins(&mut self, value: &names::Value) -> bool {
-        let Some(Step::Field(before)) = self.steps.last_mut() else {
-            return false;
-        };
-        let is_path = matches!(before.target, Target::Core(Core::Path | Core::Target));
-        let is_query = value.core == Some(Core::Query) || value.name == "is_args";
-        if is_path && is_query {
-            before.target = Target::Core(Core::Target);
-            before.spelling += &value.spelling;
-        }
-        is_path && is_query
-    }
-
     /// Returns the column of a value: that of access logs, or a further one where there is none or
-    /// another value has it.
-    fn target(&mut self, value: &names::Value) -> Target {
-        let is_taken = |target| {
-            let mut steps = self.steps.iter();
-            steps.any(|step| matches!(step, Step::Field(field) if field.target == target))
+    /// another value has it. `cores` are the columns of all values of the pattern.
+    fn target(&mut self, value: &names::Value, cores: &[Core]) -> Target {
+        let fields = || {
+            let steps = self.steps.iter();
+            steps.filter_map(|step| match step {
+                Step::Field(field) => Some(field),
+                Step::Literal(_) => None,
+            })
         };
+        if fields().any(|field| field.spelling == value.spelling) {
+            return Target::Again;
+        }
         if let Some(core) = value.core
-            && !is_taken(Target::Core(core))
+            && !fields().any(|field| field.target == Target::Core(core))
+            && !core.is_told_by(cores)
         {
             return Target::Core(core);
         }
-        if self
-            .more
-            .iter()
-            .any(|more| *more.column.name == *value.name)
-        {
-            return Target::Again;
-        }
         let column_type = value.column_type;
-        self.more.push(More {
-            column: Column::new(&value.name, column_type),
+        let more = |name: &str| More {
+            column: Column::new(name, column_type),
             number: (column_type != ColumnType::Text).then_some(value.number),
-        });
+        };
+        let names = (2..).map(|nth| format!("{}_{nth}", value.name));
+        let mut names = std::iter::once(value.name.clone()).chain(names);
+        let free = names.find_map(|name| Some(more(&name)).filter(|more| self.has_room_for(more)));
+        self.more.extend(free);
         Target::More(self.more.len() - 1)
+    }
+
+    /// Returns whether no other column of the events has the name of a further one.
+    fn has_room_for(&self, more: &More) -> bool {
+        let columns = columns(&self.more);
+        let is_free = |name: &str| {
+            !is_reserved(name)
+                && name != RAW_LINE
+                && columns.iter().all(|column| *column.name != *name)
+        };
+        is_free(&more.column.name) && more.each().is_none_or(|each| is_free(&each.name))
     }
 
     /// Returns the name of the format.
@@ -249,6 +250,25 @@ impl AccessPattern {
     }
 }
 
+/// Joins a query to the path right before it, from which its `?` divides it: `%U%q` and
+/// `$uri$is_args$args`.
+fn joined(found: Vec<PatternPart>) -> Vec<PatternPart> {
+    let mut joined: Vec<PatternPart> = Vec::new();
+    for part in found {
+        match (joined.last_mut(), part) {
+            (Some(PatternPart::Value(before)), PatternPart::Value(next))
+                if matches!(before.core, Some(Core::Path | Core::Target))
+                    && (next.core == Some(Core::Query) || next.name == "is_args") =>
+            {
+                before.core = Some(Core::Target);
+                before.spelling += &next.spelling;
+            }
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}
+
 /// Returns the columns of events: those of access logs, then the further ones.
 fn columns(more: &[More]) -> Vec<Column> {
     let mut columns = storage::access_fields();
@@ -275,12 +295,6 @@ impl PartialEq for AccessPattern {
 }
 
 impl Eq for AccessPattern {}
-
-impl fmt::Display for AccessPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
 
 /// Takes lines of a pattern.
 #[derive(Debug)]

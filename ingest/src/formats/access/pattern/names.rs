@@ -26,6 +26,20 @@ pub(super) enum Core {
     Site,
 }
 
+impl Core {
+    /// Returns whether other values of a pattern tell this column: a request has all its parts, and
+    /// a target has path and query.
+    pub(super) fn is_told_by(self, cores: &[Core]) -> bool {
+        match self {
+            Self::Method | Self::Target | Self::Protocol => cores.contains(&Self::Request),
+            Self::Path | Self::Query => {
+                cores.contains(&Self::Request) || cores.contains(&Self::Target)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A part of a pattern, as its configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PatternPart {
@@ -33,6 +47,15 @@ pub(super) enum PatternPart {
     /// The time, with its spelling.
     Time(String, TimeForm),
     Value(Value),
+}
+
+impl PatternPart {
+    pub(super) fn core(&self) -> Option<Core> {
+        match self {
+            Self::Value(value) => value.core,
+            Self::Literal(_) | Self::Time(..) => None,
+        }
+    }
 }
 
 /// A value of a pattern.
@@ -106,10 +129,10 @@ pub(super) fn apache(spelling: &str, letter: &str, argument: Option<&str>) -> Op
         ("u", None) => text(spelling, Some(Core::User), "user"),
         ("t", argument) => return time(spelling, argument),
         ("r", None) => text(spelling, Some(Core::Request), "request_line"),
-        ("m", None) => text(spelling, Some(Core::Method), "method"),
-        ("U", None) => text(spelling, Some(Core::Path), "path"),
-        ("q", None) => text(spelling, Some(Core::Query), "query"),
-        ("H", None) => text(spelling, Some(Core::Protocol), "protocol"),
+        ("m", None) => text(spelling, Some(Core::Method), "request_method"),
+        ("U", None) => text(spelling, Some(Core::Path), "url_path"),
+        ("q", None) => text(spelling, Some(Core::Query), "query_string"),
+        ("H", None) => text(spelling, Some(Core::Protocol), "request_protocol"),
         ("s", None) => Value {
             core: Some(Core::Status),
             ..integer(spelling, "other_status")

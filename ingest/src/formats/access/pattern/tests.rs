@@ -237,6 +237,59 @@ fn a_value_that_comes_again_is_read_once_and_another_one_has_a_column() {
     );
 }
 
+/// Values beside the column that another one has, and names that columns have already.
+#[test]
+fn no_value_is_lost_and_no_two_columns_have_one_name() {
+    let format = "nginx:$remote_addr [$time_local] \"$request\" $uri $args $request_method $http_time $path $http_user $site $upstream_status $upstream_status_each $raw_line $remote_user $status $http__id";
+    let line = format!(
+        "192.0.2.7 [{TIME}] \"GET /a?b=c HTTP/1.1\" /index x=y GET t p u s 200 e r ann 200 i"
+    );
+    let found = parsed(options(format), &line);
+    let schema = found.events.schema();
+    let mut names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all, "{names:?}");
+    assert_eq!(
+        event(format, &line),
+        json!({
+            "time": "2026-11-26T08:23:38Z", "host": "192.0.2.7", "user": "ann", "status": 200,
+            "request": "GET /a?b=c HTTP/1.1", "method": "GET", "path": "/a", "query": "b=c",
+            "protocol": "HTTP/1.1", "uri": "/index", "args": "x=y", "request_method": "GET",
+            "time_2": "t", "path_2": "p", "user_2": "u", "site_2": "s", "upstream_status": 200,
+            "upstream_status_each_2": "e", "raw_line_2": "r", "_id_2": "i",
+        })
+    );
+    // A target tells path and query, wherever it stands.
+    assert_eq!(
+        event(
+            "nginx:$msec $uri $args $request_uri",
+            "1795681418 /index x=y /a?b=c",
+        ),
+        json!({
+            "time": "2026-11-26T08:23:38Z", "path": "/a", "query": "b=c", "uri": "/index",
+            "args": "x=y",
+        })
+    );
+    let event = event(
+        "apache:%t %u %<u %s %>s %U%q %r",
+        &format!("[{TIME}] a b 404 200 /x?y GET / HTTP/1.0"),
+    );
+    assert_eq!(
+        (&event["user"], &event["user_2"]),
+        (&json!("a"), &json!("b"))
+    );
+    assert_eq!(
+        (&event["status"], &event["other_status"]),
+        (&json!(404), &json!(200))
+    );
+    assert_eq!(
+        (&event["path"], &event["url_path"]),
+        (&json!("/"), &json!("/x?y"))
+    );
+}
+
 #[test]
 fn a_line_that_differs_is_named_with_its_place() {
     let format = "nginx:$remote_addr [$time_local] \"$request\" $status";
