@@ -91,6 +91,21 @@ fn a_damaged_part_is_given_up_and_its_evidence_kept() {
 #[test]
 fn without_its_manifest_and_its_journal_a_store_is_had_back_from_its_parts() {
     let (home, events) = imported();
+    // An access log with a column more, and documents with a column that access logs have.
+    let web = home.file(
+        "web.log",
+        "203.0.113.7 [01/Mar/2024:00:00:00 +0000] 200 1234\n",
+    );
+    let app = home.file(
+        "app.log",
+        "{\"time\":1709251200,\"host\":\"h\",\"status\":200}\n",
+    );
+    for (file, stream, format) in [(&web, "web", "apache:%h %t %s %D"), (&app, "app", "json")] {
+        let import = ["import", file, "--stream", stream, "--format", format];
+        run(&[&import[..], &["--data", &home.data]].concat()).code(0);
+    }
+    let kinds = || home.sql("SELECT name, kind FROM system.streams ORDER BY name");
+    let kinds_before = kinds();
     for folder in ["manifest", "manifest-copy", "journal"] {
         std::fs::remove_dir_all(Path::new(&home.data).join(folder)).expect("removed");
     }
@@ -105,6 +120,7 @@ fn without_its_manifest_and_its_journal_a_store_is_had_back_from_its_parts() {
     );
     assert!(!repaired.contains("logmill repair"), "{repaired}");
     assert_eq!(home.count(), events);
+    assert_eq!(kinds(), kinds_before);
     let server = Server::start(&home.data);
     assert_eq!(server.number("SELECT sum(hits) FROM stats.yearly"), events);
     assert_eq!(server.stop(), Some(0));

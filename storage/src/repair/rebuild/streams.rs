@@ -80,7 +80,8 @@ impl Rebuilder<'_> {
             return *kind;
         }
         // Of an access log a stream may have further columns. But no integer of a document becomes
-        // a column of 16 bits.
+        // a column of 16 bits. An access log without any status has no such column either, and is
+        // taken for documents: all its values are there, in columns of the same names.
         let is_status = |f: &Column| &*f.name == "status" && f.column_type == ColumnType::Int16;
         match columns.iter().any(is_status) {
             true => StreamKind::Access,

@@ -146,7 +146,10 @@ pub(super) fn apache(spelling: &str, letter: &str, argument: Option<&str>) -> Op
         ("S", None) => integer(spelling, "bytes_total"),
         ("D", None) | ("T", Some("us")) => integer(spelling, "request_time_us"),
         ("T", Some("ms")) => integer(spelling, "request_time_ms"),
-        ("T", None | Some("s")) => integer(spelling, "request_time"),
+        // Whole seconds, in the type of nginx's variable of the same name.
+        ("T", None | Some("s")) => {
+            number(spelling, "request_time", ColumnType::Float64, Number::One)
+        }
         ("v", None) => text(spelling, Some(Core::Site), "server_name"),
         ("V", None) => text(spelling, Some(Core::Site), "host_name"),
         ("p", None | Some("canonical")) => integer(spelling, "server_port"),

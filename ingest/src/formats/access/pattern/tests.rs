@@ -118,9 +118,9 @@ fn several_servers_are_added_up_and_kept() {
 
 #[test]
 fn directives_of_apache_have_their_columns() {
-    let format = r#"apache:LogFormat "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\" %D %{ms}T %{X-Forwarded-For}i %!200,304{Accept}i %{session}C %X %I" mine"#;
+    let format = r#"apache:LogFormat "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\" %D %{ms}T %T %{X-Forwarded-For}i %!200,304{Accept}i %{session}C %X %I" mine"#;
     let line = format!(
-        "example.org:443 192.0.2.7 - - [{TIME}] \"POST /x HTTP/2\" 404 99 \"http://r/\" \"say \\\"hi\\\"\" 1234 1 198.51.100.1 - abc + 77"
+        "example.org:443 192.0.2.7 - - [{TIME}] \"POST /x HTTP/2\" 404 99 \"http://r/\" \"say \\\"hi\\\"\" 1234 1 3 198.51.100.1 - abc + 77"
     );
     assert_eq!(
         event(format, &line),
@@ -128,7 +128,7 @@ fn directives_of_apache_have_their_columns() {
             "time": "2026-11-26T08:23:38Z", "site": "example.org", "server_port": 443,
             "host": "192.0.2.7", "request": "POST /x HTTP/2", "method": "POST", "path": "/x",
             "protocol": "HTTP/2", "status": 404, "bytes_sent": 99, "referrer": "http://r/",
-            "user_agent": "say \\\"hi\\\"", "request_time_us": 1234, "request_time_ms": 1,
+            "user_agent": "say \\\"hi\\\"", "request_time_us": 1234, "request_time_ms": 1, "request_time": 3.0,
             "x_forwarded_for": "198.51.100.1", "cookie_session": "abc",
             "connection_status": "+", "bytes_received": 77,
         })
