@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int16Array, Int64Builder, RecordBatch, TimestampMicrosecondArray};
+use arrow::array::{ArrayRef, Int16Builder, Int64Builder, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::SchemaRef;
 
 use super::line::AccessLine;
@@ -14,21 +14,21 @@ use crate::text::{ByteSpan, LineText, TextColumn};
 #[derive(Debug)]
 pub(super) struct AccessColumns {
     schema: SchemaRef,
-    host: TextColumn,
-    logname: TextColumn,
-    user: TextColumn,
-    time: Vec<i64>,
-    method: TextColumn,
-    path: TextColumn,
-    query: TextColumn,
-    protocol: TextColumn,
-    request: TextColumn,
-    status: Vec<i16>,
-    response_size: Int64Builder,
-    referrer: TextColumn,
-    user_agent: TextColumn,
-    site: TextColumn,
-    extra: TextColumn,
+    pub(super) host: TextColumn,
+    pub(super) logname: TextColumn,
+    pub(super) user: TextColumn,
+    pub(super) time: Vec<i64>,
+    pub(super) method: TextColumn,
+    pub(super) path: TextColumn,
+    pub(super) query: TextColumn,
+    pub(super) protocol: TextColumn,
+    pub(super) request: TextColumn,
+    pub(super) status: Int16Builder,
+    pub(super) response_size: Int64Builder,
+    pub(super) referrer: TextColumn,
+    pub(super) user_agent: TextColumn,
+    pub(super) site: TextColumn,
+    pub(super) extra: TextColumn,
 }
 
 impl AccessColumns {
@@ -44,7 +44,7 @@ impl AccessColumns {
             query: TextColumn::new(),
             protocol: TextColumn::new(),
             request: TextColumn::new(),
-            status: Vec::new(),
+            status: Int16Builder::with_capacity(0),
             response_size: Int64Builder::with_capacity(0),
             referrer: TextColumn::new(),
             user_agent: TextColumn::new(),
@@ -61,7 +61,7 @@ impl AccessColumns {
         self.user.dashed(line, record.user);
         self.time.push(record.time_us);
         self.append_request(line, record.request);
-        self.status.push(record.status);
+        self.status.append_value(record.status);
         self.response_size.append_option(record.size);
         match record.referrer {
             Some(span) => self.referrer.dashed(line, span),
@@ -80,7 +80,7 @@ impl AccessColumns {
     }
 
     #[inline]
-    fn append_request(&mut self, line: LineText<'_>, request: ByteSpan) {
+    pub(super) fn append_request(&mut self, line: LineText<'_>, request: ByteSpan) {
         let Some(cut) = cut(&line.bytes()[request.0..request.1]) else {
             self.method.null();
             self.path.null();
@@ -105,7 +105,8 @@ impl AccessColumns {
     pub(super) fn finish(&mut self) -> Result<RecordBatch> {
         let rows = self.time.len();
         let time = std::mem::replace(&mut self.time, Vec::with_capacity(rows));
-        let status = std::mem::replace(&mut self.status, Vec::with_capacity(rows));
+        let status = self.status.finish();
+        self.status = Int16Builder::with_capacity(rows);
         let response_size = self.response_size.finish();
         self.response_size = Int64Builder::with_capacity(rows);
         let columns: Vec<ArrayRef> = vec![
@@ -118,7 +119,7 @@ impl AccessColumns {
             self.query.finish(),
             self.protocol.finish(),
             self.request.finish(),
-            Arc::new(Int16Array::from(status)),
+            Arc::new(status),
             Arc::new(response_size),
             self.referrer.finish(),
             self.user_agent.finish(),
