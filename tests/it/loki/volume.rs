@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{EVENTS, call, served, total};
-use crate::support::{Home, PAST_S};
+use crate::support::{Home, PAST_S, Server, run};
 
 /// `logsVolume.ts`, with the header of `pkg/tsdb/loki/api.go`; the range as `step.go` aligns it.
 #[test]
@@ -61,4 +61,47 @@ fn log_volume_is_the_number_of_events_at_every_step() {
             );
         }
     }
+}
+
+/// The rollup of `docs/clients/loki.md`.
+#[test]
+fn a_rollup_by_level_counts_the_log_volume_of_documents() {
+    let home = Home::new();
+    let config = home.file(
+        "logmill.toml",
+        "[rollup.levels]\nstream = \"app\"\nby = [\"level\"]\n\
+         levels = [\"minute\", \"hour\", \"day\"]\nmeasures = { hits = \"count\" }\n",
+    );
+    let event = |n: i64| {
+        let level = ["info", "warn", "error"][n as usize % 3];
+        format!("{{\"time\":{},\"level\":\"{level}\"}}\n", PAST_S + n * 20)
+    };
+    let lines: String = (0..EVENTS).map(event).collect();
+    let import = [
+        "import",
+        &home.file("app.log", lines),
+        "--stream",
+        "app",
+        "--config",
+        &config,
+    ];
+    run(&[&import[..], &["--data", &home.data]].concat()).code(0);
+    let server = Server::start(&home.data);
+    let query = r#"sum by (level, detected_level) (count_over_time({stream="app"} [1h]))"#;
+    let range = [
+        ("query", query),
+        ("start", &format!("{PAST_S}000000000")),
+        ("end", &format!("{}000000000", PAST_S + EVENTS * 20 + 3600)),
+        ("step", "1h"),
+    ];
+    let headers = [("X-Query-Tags", "Source=logvolhist")];
+    let answer = server.get_with(&call("query_range", &range), &headers);
+    let answer = answer.status(200).json();
+    assert_eq!(answer["data"]["result"].as_array().map(Vec::len), Some(3));
+    assert_eq!(total(&answer), EVENTS);
+    let rows = answer["data"]["stats"]["summary"]["totalLinesProcessed"].as_i64();
+    assert!(
+        rows < Some(EVENTS / 4),
+        "{rows:?} rows are not those of a rollup"
+    );
 }
