@@ -160,6 +160,27 @@ fn comments_begin_with_their_subject() {
     ratchet("poor comments", POOR_COMMENTS, poor.len(), &poor);
 }
 
+/// rustdoc compiles an indented block of a library's documentation as a test in Rust. A fence names
+/// the block's language.
+#[test]
+fn examples_in_documentation_name_their_language() {
+    let mut indented = Vec::new();
+    for source in product() {
+        let mut is_fenced = false;
+        for (line, comment, _) in source.comment_lines() {
+            let comment = comment.trim_start();
+            let text = comment.strip_prefix("//!");
+            let text = text.or_else(|| comment.strip_prefix("///"));
+            let text = text.unwrap_or_default();
+            is_fenced ^= text.trim_start().starts_with("```");
+            if text.starts_with("     ") && !is_fenced {
+                indented.push(format!("{}:{line}", source.path));
+            }
+        }
+    }
+    ratchet("indented examples", 0, indented.len(), &indented);
+}
+
 #[test]
 fn names_of_types_are_found_by_search() {
     let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

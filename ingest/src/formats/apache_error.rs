@@ -1,7 +1,9 @@
 //! The error log of Apache httpd, in its default `ErrorLogFormat` of 2.4 and that of 2.2.
 //!
-//!     [Fri Sep 09 10:42:29.902022 2011] [core:error] [pid 35708:tid 4328636416] [client
-//!     192.0.2.7:5874] AH00128: File does not exist: /x, referer: http://example.org/
+//! ```text
+//! [Fri Sep 09 10:42:29.902022 2011] [core:error] [pid 35708:tid 4328636416] [client
+//! 192.0.2.7:5874] AH00128: File does not exist: /x, referer: http://example.org/
+//! ```
 //!
 //! (one line). The client becomes `host`, as in access logs. The brackets before the message are
 //! the server's own, so that a client cannot forge an address.

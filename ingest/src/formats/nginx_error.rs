@@ -1,7 +1,9 @@
 //! The error log of nginx.
 //!
-//!     2026/11/26 09:23:38 [error] 71#72: *9 open() "/x" failed (2: No such file or directory),
-//!     client: 192.0.2.7, server: example.org, request: "GET /x HTTP/1.1", host: "example.org"
+//! ```text
+//! 2026/11/26 09:23:38 [error] 71#72: *9 open() "/x" failed (2: No such file or directory),
+//! client: 192.0.2.7, server: example.org, request: "GET /x HTTP/1.1", host: "example.org"
+//! ```
 //!
 //! (one line): `ngx_log_error_core` writes the head, `ngx_http_log_error_handler` the tail. The
 //! client becomes `host` and the server `site`, as in access logs; the request is cut as there.
