@@ -7,6 +7,7 @@
 
 mod ask;
 mod bulk;
+mod delivery;
 pub(crate) mod descriptors;
 mod intake;
 mod memory;
@@ -36,6 +37,7 @@ use crate::tls::Tls;
 use crate::wiring;
 pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
+pub(crate) use delivery::{Content, Delivery, Submission};
 pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
 pub(crate) use places::{Connections, Places};

@@ -6,6 +6,7 @@ mod closed;
 mod item;
 mod lines;
 mod open;
+mod records;
 mod utf16;
 mod values;
 
@@ -15,5 +16,6 @@ pub use self::closed::is_closed;
 pub use self::item::SourceItem;
 pub(crate) use self::lines::Lines;
 pub use self::open::{Compression, decompress, open, open_at};
+pub use self::records::Records;
 pub use self::values::holds_values;
 pub(crate) use self::values::{JsonValues, without_bom};

@@ -1,6 +1,7 @@
 //! `POST /api/v1/ingest/{stream}`: lines or NDJSON in one body are one batch, one journal record.
 
 mod batch;
+mod lane;
 mod parameters;
 mod response;
 pub(super) mod unacknowledged;
@@ -9,20 +10,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use storage::{Ack, Durability, Identity, Name};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use self::batch::{Attempt, Submission, Unparsed, attempt};
+use self::lane::{Decoded, Queued, SentBody};
 use self::parameters::LinesRequest;
-use self::response::{ParseSummary, success, too_large, too_late, too_many_unacknowledged};
+use self::response::{ParseSummary, success, too_late, too_many_unacknowledged};
+use super::answer;
 use super::app::App;
 use super::status::Who;
-use super::{answer, body};
-use crate::serve::{Client, ClientPlace, Counted, Length, Resource, SHORT_BYTES_MAX, Turn};
+use crate::serve::{Client, ClientPlace, Counted, Resource, Submission, Turn};
 
 /// Interval at which the end of the synced journal is read while a `wtimeout` runs.
 const SYNC_POLL: Duration = Duration::from_millis(2);
@@ -45,53 +46,25 @@ pub(super) async fn ingest(
         return answer::foreign_producer();
     }
     let stored = async {
-        let unparsed = read(&app, request, &headers, body).await?;
-        store(&app, &who, unparsed).await
+        let durability = app.serving.intake.gives(request.concern);
+        let durability = durability.map_err(|error| Box::new(answer::bad_request(error)))?;
+        let body = SentBody::read(&app, &headers, body, request.bulk).await;
+        let count_refused = |_: &_| app.serving.intake.count_refused(&request.stream, 1);
+        let body = body.inspect_err(count_refused)?;
+        store(&app, &who, request, durability, body).await
     };
     stored.await.unwrap_or_else(|refused| *refused)
-}
-
-/// Reads the body of a request.
-async fn read(
-    app: &App,
-    request: LinesRequest,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Unparsed, Box<Response>> {
-    let limit = usize::try_from(app.serving.config.server.batch_bytes_max.0).unwrap_or(usize::MAX);
-    let durability = app.serving.intake.gives(request.concern);
-    let durability = durability.map_err(|error| Box::new(answer::bad_request(error)))?;
-    let count_refused = || app.serving.intake.count_refused(&request.stream, 1);
-    let Some(body) = body::whole(body, limit).await else {
-        count_refused();
-        let limit = ingest::Error::Expands {
-            limit: format!("has more than {limit} bytes, decompressed"),
-        };
-        return Err(Box::new(too_large(limit)));
-    };
-    let encoding = batch::encoding(headers).inspect_err(|_| count_refused())?;
-    let length = match request.bulk || body.len() > SHORT_BYTES_MAX {
-        true => Length::Long,
-        false => Length::Short,
-    };
-    Ok(Unparsed {
-        request,
-        durability,
-        body,
-        encoding,
-        limit,
-        length,
-    })
 }
 
 /// Parses a request, hands its batch to the store, and answers when the store has it.
 async fn store(
     app: &Arc<App>,
     who: &Client,
-    unparsed: Unparsed,
+    request: LinesRequest,
+    durability: Durability,
+    body: SentBody,
 ) -> Result<Response, Box<Response>> {
-    let permit = unacknowledged_permit(app, who, &unparsed)?;
-    let (durability, request) = (unparsed.durability, &unparsed.request);
+    let permit = unacknowledged_permit(app, who, &request, durability, &body.bytes)?;
     let (stream, wtimeout) = (request.stream.clone(), request.wtimeout);
     let turn = match request.bulk {
         true => Some(BulkTurn {
@@ -103,8 +76,10 @@ async fn store(
             None
         }
     };
-    let queued = queue(app, who, turn.as_ref(), unparsed).await;
-    let submitted = submitted(Arc::clone(app), who.clone(), queued);
+    let intake = Arc::clone(&app.serving.intake);
+    let job = move |body| batch::submit(&*intake, request, durability, body);
+    let queued = lane::queue(app, who, turn.as_ref(), body, job).await;
+    let submitted = submitted(Arc::clone(app), who.clone(), stream.clone(), queued);
     if let Some(permit) = permit {
         tokio::spawn(async move {
             // Nobody learns the outcome.
@@ -134,44 +109,22 @@ struct BulkTurn<'a> {
     turn: Turn<'a>,
 }
 
-/// The outcome of a job that parses a body.
-type Queued = oneshot::Receiver<Result<Attempt, Box<Response>>>;
+/// A request of which the store has the batch.
+type Submitted = Result<(Submission, ParseSummary), Box<Response>>;
 
-/// Waits for a place in the lane of a body, or has the turn of a bulk request, and begins to parse.
-async fn queue(
-    app: &Arc<App>,
-    who: &Client,
-    turn: Option<&BulkTurn<'_>>,
-    unparsed: Unparsed,
-) -> Queued {
-    let (done, queued) = oneshot::channel();
-    let (for_run, length) = (Arc::clone(app), unparsed.length);
-    let run = move || {
-        // A client that has gone does not wait for this.
-        let _ignored = done.send(attempt(&for_run, unparsed));
-    };
-    match turn {
-        Some(turn) => turn.turn.run(run),
-        None => {
-            let place = app.serving.parsing.place(who.share(), length).await;
-            app.serving.parsing.run(place, run);
-        }
-    }
-    queued
-}
-
-/// Waits until the store has the batch of a body, which may turn out long.
-async fn submitted(
+/// Waits until the store has the batch of a body.
+async fn submitted<J>(
     app: Arc<App>,
     who: Client,
-    mut queued: Queued,
-) -> Result<(Submission, ParseSummary), Box<Response>> {
-    loop {
-        match queued.await.map_err(|_| Box::new(task_failed()))?? {
-            Attempt::Submitted(submission, summary) => return Ok((submission, summary)),
-            Attempt::IsLong(long) => queued = queue(&app, &who, None, *long).await,
-        }
-    }
+    stream: Name,
+    queued: Queued<Submitted, J>,
+) -> Submitted
+where
+    J: FnOnce(Decoded) -> Submitted + Send + 'static,
+{
+    let intake = Arc::clone(&app.serving.intake);
+    let done = queued.done(app, who).await;
+    done.inspect_err(|_| intake.count_refused(&stream, 1))?
 }
 
 type UnacknowledgedPermit = (Option<Counted>, OwnedSemaphorePermit);
@@ -180,13 +133,14 @@ type UnacknowledgedPermit = (Option<Counted>, OwnedSemaphorePermit);
 fn unacknowledged_permit(
     app: &App,
     who: &Client,
-    unparsed: &Unparsed,
+    request: &LinesRequest,
+    durability: Durability,
+    body: &Bytes,
 ) -> Result<Option<UnacknowledgedPermit>, Box<Response>> {
-    let request = &unparsed.request;
-    if unparsed.durability != Durability::Unacknowledged || request.debug {
+    if durability != Durability::Unacknowledged || request.debug {
         return Ok(None);
     }
-    let bytes = unacknowledged::counted(&unparsed.body);
+    let bytes = unacknowledged::counted(body);
     let of_client = who
         .share()
         .take(Resource::UnacknowledgedBytes, bytes.into());
@@ -197,15 +151,6 @@ fn unacknowledged_permit(
         Ok(Some((of_client, of_all)))
     });
     taken.inspect_err(|_| app.serving.intake.count_refused(&request.stream, 1))
-}
-
-fn task_failed() -> Response {
-    answer::error(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "internal",
-        "the request's task failed; see the server's log",
-        None,
-    )
 }
 
 /// Counts the events of a backfill before its next piece, so that the next chart need not.
