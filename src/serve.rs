@@ -37,7 +37,7 @@ use crate::tls::Tls;
 use crate::wiring;
 pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
-pub(crate) use delivery::{Content, Delivery, Submission};
+pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};
 pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
 pub(crate) use places::{Connections, Places};

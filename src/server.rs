@@ -31,6 +31,7 @@ mod read_call;
 pub(crate) mod request_parameters;
 mod rollups;
 mod routes;
+mod shippers;
 mod sql;
 mod status;
 mod tail;
@@ -39,8 +40,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, HeaderValue, Uri, header};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 
@@ -150,14 +151,21 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/queries/{id}", delete(status::cancel))
         .merge(prometheus::routes())
         .merge(loki::routes())
+        .merge(shippers::routes())
         .fallback(page)
         // Each handler limits the body where it reads it, after decompression too.
         .layer(DefaultBodyLimit::disable())
         .with_state(app)
 }
 
-/// Returns the page or one of its assets, and 404 for any other path.
-async fn page(uri: Uri) -> Response {
+/// Returns the page or one of its assets, and 404 for any other path. A client of Elasticsearch
+/// that asks for the page gets a greeting.
+async fn page(request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let uri = &head.uri;
+    if shippers::is_greeted(&head) {
+        return shippers::greeting().await;
+    }
     let Some(asset) = dashboards::asset(uri.path()) else {
         return answer::error(
             axum::http::StatusCode::NOT_FOUND,

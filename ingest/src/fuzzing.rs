@@ -8,11 +8,13 @@ mod blocks;
 mod bodies;
 mod json;
 mod line_formats;
+mod shippers;
 
 pub use blocks::blocks;
 pub use bodies::bodies;
 pub use json::json;
 pub use line_formats::line_formats;
+pub use shippers::shippers;
 
 use crate::options::ParseOptions;
 

@@ -1,11 +1,12 @@
 //! Bytes from the world become typed columns and quarantine.
 //!
-//! Four rooms, in the order in which bytes meet them:
+//! Five rooms, in the order in which bytes meet them:
 //! * [`open`] and [`LineBlocks`] (`source/`) open compressed files and cut any stream of bytes into
 //!   blocks of whole lines.
 //! * A [`Parser`] reads blocks in one format (`formats/`): bytes and a time of receipt in, an Arrow
 //!   batch and a list of quarantined lines out. It is pure: no clock, no files.
 //! * Formats of documents fill rows, which `documents/` makes columns.
+//! * `shippers/` decodes the bodies of protocols that have records instead of lines.
 //! * [`BatchOrigin`] (`intake.rs`) makes the batch that a store takes.
 //!
 //! # Invariants
@@ -31,6 +32,7 @@ mod parsed;
 mod parser;
 mod reader;
 mod select;
+pub mod shippers;
 mod source;
 mod stamp;
 mod text;

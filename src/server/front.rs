@@ -23,6 +23,7 @@ use super::loki;
 use super::own_names::OwnNames;
 use super::prometheus;
 use super::routes::{self, Found, Route};
+use super::shippers::ErrorForm;
 use crate::access::Principal;
 use crate::listen::Beyond;
 use crate::serve::{Client, Exceeded, Share};
@@ -66,11 +67,13 @@ impl Front {
         let labels = RequestLabels::of(&request);
         let (head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
+        let form = ErrorForm::of(&head);
         let mut response = self.pass(head, body).await;
         if path.starts_with(LOKI) {
             response = loki::with_message(response).await;
         }
         let response = prometheus::in_form(&path, response).await;
+        let response = form.write(response).await;
         self.count(&labels, &response);
         response
     }

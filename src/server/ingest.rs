@@ -1,7 +1,7 @@
 //! `POST /api/v1/ingest/{stream}`: lines or NDJSON in one body are one batch, one journal record.
 
-mod batch;
-mod lane;
+pub(super) mod batch;
+pub(super) mod lane;
 mod parameters;
 mod response;
 pub(super) mod unacknowledged;
@@ -104,7 +104,7 @@ async fn store(
 }
 
 /// The turn of a bulk request, and its place among those of its client.
-struct BulkTurn<'a> {
+pub(super) struct BulkTurn<'a> {
     _of_client: Option<ClientPlace>,
     turn: Turn<'a>,
 }
@@ -165,7 +165,7 @@ fn make_cells(app: &Arc<App>, turn: &Turn<'_>, stream: Name) {
 
 /// Waits until the concern is reached, or `wtimeout` is over: then the batch is stored, or will be,
 /// but the concern was not reached in time.
-async fn acknowledged(
+pub(super) async fn acknowledged(
     app: &App,
     waiting: oneshot::Receiver<storage::Result<Vec<Ack>>>,
     durability: Durability,

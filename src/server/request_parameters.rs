@@ -1,9 +1,10 @@
 //! Texts of the parameters and headers of a request that brings lines.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use axum::http::HeaderMap;
-use storage::{Identity, Name};
+use storage::{Identity, Name, WriteConcern};
 
 pub(crate) const PARAMETERS: [&str; 18] = [
     "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
@@ -24,6 +25,56 @@ pub(crate) fn stream_name(stream: &str) -> Result<Name, String> {
         return Err(format!("{stream}: names that begin with _ are reserved"));
     }
     Ok(stream)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, String> {
+    let key = headers
+        .get("idempotency-key")
+        .map(|v| v.to_str().map_err(|_| "Idempotency-Key is not ASCII text"));
+    let key = key.transpose()?;
+    match key.map(str::len).filter(|bytes| *bytes > KEY_BYTES_MAX) {
+        None => Ok(key),
+        Some(bytes) => Err(format!(
+            "the Idempotency-Key has {bytes} bytes; the limit is {KEY_BYTES_MAX}"
+        )),
+    }
+}
+
+/// Parameters of a shipper's request, whose body names its streams.
+pub(crate) struct ShipperParameters<'a>(pub(crate) &'a HashMap<String, String>);
+
+impl ShipperParameters<'_> {
+    /// Returns the stream that the request names for all of its records.
+    pub(crate) fn stream(&self, headers: &HeaderMap) -> Result<Option<Name>, String> {
+        let header = headers.get("x-logmill-stream").map(|value| value.to_str());
+        let header = header.transpose();
+        let header = header.map_err(|_| "X-Logmill-Stream is not ASCII text")?;
+        let named = self.0.get("stream").map(String::as_str).or(header);
+        named.map(stream_name).transpose()
+    }
+
+    /// Returns the write concern of the request, if it names one.
+    pub(crate) fn concern(&self) -> Result<Option<WriteConcern>, String> {
+        let given = RequestParameters(self.0);
+        let w = given.text("w");
+        let j = given.text("j").map(|_| given.flag("j")).transpose()?;
+        if w.is_none() && j.is_none() {
+            return Ok(None);
+        }
+        let concern = WriteConcern::parse(w, j).map_err(|e| e.to_string())?;
+        Ok(Some(concern))
+    }
+
+    /// Returns the longest wait for the write concern; 0 is no limit, as MongoDB has it.
+    pub(crate) fn wtimeout(&self) -> Result<Option<Duration>, String> {
+        let ms = RequestParameters(self.0).number("wtimeout")?;
+        Ok(ms.filter(|ms| *ms > 0).map(Duration::from_millis))
+    }
+
+    /// Returns the key under which a second copy of the request is recognised.
+    pub(crate) fn key(&self, headers: &HeaderMap) -> Result<Option<String>, String> {
+        Ok(idempotency_key(headers)?.map(str::to_owned))
+    }
 }
 
 /// Parameters whose names are known and whose texts are not too long.
@@ -80,15 +131,7 @@ impl<'a> RequestParameters<'a> {
         stream: &Name,
         headers: &HeaderMap,
     ) -> Result<Option<Identity>, String> {
-        let key = headers
-            .get("idempotency-key")
-            .map(|v| v.to_str().map_err(|_| "Idempotency-Key is not ASCII text"));
-        let key = key.transpose()?;
-        if let Some(bytes) = key.map(str::len).filter(|bytes| *bytes > KEY_BYTES_MAX) {
-            return Err(format!(
-                "the Idempotency-Key has {bytes} bytes; the limit is {KEY_BYTES_MAX}"
-            ));
-        }
+        let key = idempotency_key(headers)?;
         match (key, self.text("producer")) {
             (Some(_), Some(_)) => {
                 Err("send an Idempotency-Key or a producer's range, not both".into())

@@ -6,6 +6,7 @@
 //! cannot be reached before its parameters, and the right that it needs, are in the table.
 
 mod loki;
+mod shippers;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -209,9 +210,9 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/prometheus/api/v1/status/buildinfo", READS, &[]),
 ];
 
-/// Returns the routes of the table and those of Loki's API.
+/// Returns the routes of the table, those of Loki's API, and those of shippers.
 fn all() -> impl Iterator<Item = &'static Route> {
-    ROUTES.iter().chain(loki::ROUTES)
+    ROUTES.iter().chain(loki::ROUTES).chain(shippers::ROUTES)
 }
 
 /// Result of the search for a route.

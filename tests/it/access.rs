@@ -97,6 +97,7 @@ fn every_route_admits_the_roles_of_the_table_and_no_other() {
                 _ => path.replace("{id}", "0"),
             };
             let at = at.replace("{stream}", stream).replace("{name}", stream);
+            let at = at.replace("{index}", stream);
             for (header, role, is_scoped) in &clients {
                 let allowed = needs == "public" || *role == "admin" || *role == needs;
                 let in_scope =

@@ -16,7 +16,7 @@
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
 //! | `LOGMILL_RELOADS` | 2 | certificates that `tls` takes under load |
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
-//! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with database drivers, for `postgres`, `flight` |
+//! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients, for `postgres`, `flight`, `shippers` |
 //! | `LOGMILL_GRAFANA_PYTHON` | unset | a Python with `grafana-foundation-sdk`, for `grafana` |
 //! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, for `grafana` |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
@@ -72,6 +72,7 @@ mod requests;
 mod rollup;
 mod shapes;
 mod shares;
+mod shippers;
 mod slice;
 mod slt;
 mod starve;

@@ -298,11 +298,14 @@ fn a_hostile_name_in_the_target_of_any_route_is_refused_or_data() {
             known(path)
                 .replace("{field}", "path")
                 .replace("{name}", "web")
+                .replace("{index}", "web")
         };
         let (_, told) = watched.send(method, &(known(path) + "?nonsense="), "", "");
         let told: Value = serde_json::from_str(&told).unwrap_or_default();
         // An error in the form of Prometheus' API is one text.
         let hint = told["error"]["hint"].as_str().or(told["error"].as_str());
+        // So is one in those of Splunk's collector and of OTLP.
+        let hint = hint.or(told["text"].as_str()).or(told["message"].as_str());
         let hint = hint.unwrap_or_default();
         let (_, parameters) = hint
             .split_once(" takes ")
@@ -326,6 +329,8 @@ fn a_hostile_name_in_the_target_of_any_route_is_refused_or_data() {
                 for slot in path.split('/').filter(|part| part.starts_with('{')) {
                     // A label that no series has is one without values.
                     let is_label = path.contains("/label/");
+                    // Nothing is kept under the names of Elasticsearch's storage.
+                    let is_label = is_label || path.contains("/_");
                     check(&known(&path.replace(slot, &spelling)), is_label);
                 }
             }
@@ -338,7 +343,9 @@ fn a_hostile_name_in_the_target_of_any_route_is_refused_or_data() {
                 }
                 // An empty value is a parameter that was left out.
                 let is_empty = name.trim().is_empty();
-                check(&target, DATA.contains(parameter) || is_empty);
+                // Parameters of Elasticsearch have no effect, and Splunk's are metadata of events.
+                let is_foreign = path.contains("/_") || path.starts_with("/services/");
+                check(&target, DATA.contains(parameter) || is_empty || is_foreign);
             }
         }
     }

@@ -21,6 +21,11 @@ fn blocks_lie_side_by_side() {
 }
 
 #[test]
+fn records_of_shippers_are_events_or_quarantined() {
+    replay("shippers", super::shippers);
+}
+
+#[test]
 fn bodies_stay_within_their_limit() {
     replay("bodies", super::bodies);
 }

@@ -63,6 +63,14 @@ impl SentBody {
         })
     }
 
+    /// Returns the body in this encoding, unless its request named one.
+    pub(in crate::server) fn or_encoded(self, unnamed: Option<Encoding>) -> Self {
+        Self {
+            encoding: self.encoding.or(unnamed),
+            ..self
+        }
+    }
+
     /// Decompresses the body; `None` if it is long, which is found out here alone for a compressed
     /// one.
     fn decode(&self) -> ingest::Result<Option<Decoded>> {

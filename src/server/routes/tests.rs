@@ -118,9 +118,14 @@ fn the_table_and_the_router_have_the_same_routes() {
         ("", include_str!("../../server.rs")),
         ("/prometheus/api/v1", include_str!("../prometheus.rs")),
         ("/loki/api/v1", include_str!("../loki.rs")),
+        ("", include_str!("../shippers/elastic.rs")),
+        ("/elasticsearch", include_str!("../shippers/elastic.rs")),
+        ("", include_str!("../shippers/hec.rs")),
+        ("", include_str!("../shippers/loki.rs")),
+        ("", include_str!("../shippers/otlp.rs")),
     ] {
         let (_, router) = source.split_once("Router::new()").expect("the router");
-        let ends = [".fallback(", "Router::new().nest("];
+        let ends = [".fallback(", "Router::new().nest(", "\n}"];
         let end = ends.iter().find_map(|end| router.find(end));
         let router = &router[..end.expect("its end")];
         for route in router.split(".route(").skip(1) {

@@ -14,7 +14,7 @@ mod postgres;
 mod server;
 
 pub use aggregator::fuzzing::{expression, rollup, tile};
-pub use ingest::fuzzing::{blocks, bodies, json, line_formats};
+pub use ingest::fuzzing::{blocks, bodies, json, line_formats, shippers};
 pub use storage::fuzzing::{
     backup, detached_card, identities, index_file, journal_record, journal_segment, manifest, part,
     small_files,

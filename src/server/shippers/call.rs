@@ -1,0 +1,303 @@
+//! The way of a shipper's request: from its body to acknowledged streams.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use ingest::shippers::StreamRecords;
+use ingest::{Encoding, Format, ParseOptions, Parsed};
+use storage::{Ack, Clock, Durability, Identity, Name, SystemClock, WriteConcern};
+
+use crate::access::{Action, Target};
+use crate::failure::Class;
+use crate::serve::{Client, Content, Delivery, Length, ParsedDelivery, Serving, Submission};
+use crate::server::answer;
+use crate::server::app::App;
+use crate::server::ingest::{acknowledged, batch, lane};
+use crate::server::request_parameters::{ShipperParameters, stream_name};
+use crate::server::status::Who;
+
+/// Parameters of every call that brings records.
+pub(in crate::server) const PUSH: [&str; 4] = ["stream", "w", "j", "wtimeout"];
+/// Parameters of `_bulk`: those of [`PUSH`], and those of Elasticsearch that have no meaning here.
+pub(in crate::server) const ELASTIC: [&str; 20] = [
+    "stream",
+    "w",
+    "j",
+    "wtimeout",
+    "pipeline",
+    "refresh",
+    "routing",
+    "timeout",
+    "wait_for_active_shards",
+    "filter_path",
+    "pretty",
+    "human",
+    "error_trace",
+    "require_alias",
+    "require_data_stream",
+    "_source",
+    "_source_includes",
+    "_source_excludes",
+    "list_executed_pipelines",
+    "include_source_on_error",
+];
+/// Parameters of Splunk's collector: those of [`PUSH`], and metadata of the events.
+pub(in crate::server) const HEC: [&str; 10] = [
+    "stream",
+    "w",
+    "j",
+    "wtimeout",
+    "index",
+    "host",
+    "source",
+    "sourcetype",
+    "channel",
+    "time",
+];
+/// Parameters of the collector's `ack`.
+pub(in crate::server) const HEC_ACK: [&str; 1] = ["channel"];
+
+/// A call before its body is read.
+pub(super) struct ShipperCall {
+    app: Arc<App>,
+    who: Client,
+    pub(super) parameters: HashMap<String, String>,
+    pub(super) headers: HeaderMap,
+    body: Body,
+}
+
+impl FromRequest<Arc<App>> for ShipperCall {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
+        let (mut head, body) = request.into_parts();
+        let who = Who::from_request_parts(&mut head, app).await;
+        let parameters = Query::from_request_parts(&mut head, app).await;
+        let Query(parameters) = parameters.map_err(IntoResponse::into_response)?;
+        Ok(Self {
+            app: Arc::clone(app),
+            who: who.map_err(IntoResponse::into_response)?.0,
+            parameters,
+            headers: head.headers,
+            body,
+        })
+    }
+}
+
+/// The outcome of one stream of a body: it is stored, or the response says why not.
+pub(super) type Outcome = Result<StoredStream, Box<Response>>;
+
+/// Records of one stream that reached their write concern.
+#[derive(Debug)]
+pub(super) struct StoredStream {
+    /// The sequence number of the first record; the others follow it without a gap. `None` when
+    /// several stores took the records.
+    pub(super) first_seq: Option<u64>,
+    /// The reasons of the records that are in quarantine, by rank.
+    pub(super) quarantined: BTreeMap<usize, String>,
+}
+
+/// Records of one stream of which the store has the batch.
+struct SubmittedStream {
+    submission: Submission,
+    durability: Durability,
+    quarantined: BTreeMap<usize, String>,
+}
+
+type Submitted = Result<SubmittedStream, Box<Response>>;
+
+impl ShipperCall {
+    /// Returns whether the body is protobuf by its content type.
+    pub(super) fn is_protobuf(&self) -> bool {
+        is_protobuf(&self.headers)
+    }
+
+    /// Stores the records of the body. `decode` turns its bytes into records, and gets the stream
+    /// that the request names for all of them; `unnamed` is the encoding of a body that names none.
+    /// Returns the outcomes of the streams, in the order of `decode`.
+    ///
+    /// # Errors
+    /// The response to a request that is refused as a whole; nothing of it is stored.
+    pub(super) async fn store<T, D>(
+        self,
+        source: &'static str,
+        unnamed: Option<Encoding>,
+        decode: D,
+    ) -> Result<(Vec<Outcome>, T), Box<Response>>
+    where
+        T: Send + 'static,
+        D: FnOnce(&[u8], Option<&str>) -> Result<(Vec<StreamRecords>, T), Box<Response>>
+            + Send
+            + 'static,
+    {
+        let Self {
+            app,
+            who,
+            parameters,
+            headers,
+            body,
+        } = self;
+        let terms = Terms::read(&parameters, &headers, source);
+        let terms = terms.map_err(|why| Box::new(answer::bad_request(why)))?;
+        let wtimeout = terms.wtimeout;
+        let body = lane::SentBody::read(&app, &headers, body, false).await?;
+        let body = body.or_encoded(unnamed);
+        app.serving.intake.note_foreground();
+        let (serving, client) = (Arc::clone(&app.serving), who.clone());
+        let job = move |body: lane::Decoded| {
+            let fixed = terms.stream.as_ref().map(Name::as_str);
+            let (streams, decoded) = decode(&body.lines, fixed)?;
+            let submitted = terms.submit(&serving, &client, streams, &body.lines, body.length);
+            Ok((submitted, decoded))
+        };
+        let queued = lane::queue(&app, &who, None, body, job).await;
+        let done: Result<_, Box<Response>> = queued.done(Arc::clone(&app), who).await?;
+        let (submitted, decoded) = done?;
+        let mut outcomes = Vec::new();
+        for stream in submitted {
+            outcomes.push(finish(&app, stream, wtimeout).await);
+        }
+        Ok((outcomes, decoded))
+    }
+}
+
+/// Returns whether headers name protobuf as the content type.
+pub(super) fn is_protobuf(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    content_type.is_some_and(|named| named.as_bytes().starts_with(b"application/x-protobuf"))
+}
+
+/// Waits for the write concern of a stream.
+async fn finish(app: &App, submitted: Submitted, wtimeout: Option<Duration>) -> Outcome {
+    let SubmittedStream {
+        submission,
+        durability,
+        quarantined,
+    } = submitted?;
+    let acks: Vec<Ack> = match submission {
+        Submission::Waiting(waiting) if durability != Durability::Unacknowledged => {
+            acknowledged(app, waiting, durability, wtimeout).await?
+        }
+        // The client asked not to wait.
+        Submission::Waiting(_) => Vec::new(),
+        Submission::Nothing(ack) => vec![ack],
+    };
+    let first_seq = match acks.as_slice() {
+        [ack] => ack.first_seq,
+        _ => None,
+    };
+    Ok(StoredStream {
+        first_seq,
+        quarantined,
+    })
+}
+
+/// The terms under which a request brings its records.
+struct Terms {
+    stream: Option<Name>,
+    concern: Option<WriteConcern>,
+    wtimeout: Option<Duration>,
+    key: Option<String>,
+    source: &'static str,
+}
+
+impl Terms {
+    fn read(
+        parameters: &HashMap<String, String>,
+        headers: &HeaderMap,
+        source: &'static str,
+    ) -> Result<Self, String> {
+        let parameters = ShipperParameters(parameters);
+        Ok(Self {
+            stream: parameters.stream(headers)?,
+            concern: parameters.concern()?,
+            wtimeout: parameters.wtimeout()?,
+            key: parameters.key(headers)?,
+            source,
+        })
+    }
+
+    /// Parses the records of each stream, then hands over all that could be parsed: a body that is
+    /// too large for one stream is found so before another is stored.
+    fn submit(
+        &self,
+        serving: &Serving,
+        who: &Client,
+        streams: Vec<StreamRecords>,
+        body: &Bytes,
+        length: Length,
+    ) -> Vec<Submitted> {
+        let parsed = streams.into_iter();
+        let parsed: Vec<_> = parsed
+            .map(|records| self.parse(serving, who, records, body))
+            .collect();
+        let submitted = parsed.into_iter().map(|parsed| {
+            let (parsed, concern, durability) = parsed?;
+            let quarantined = quarantined(&parsed.parsed);
+            let submitted = batch::submitted_concern(concern, durability, self.wtimeout.is_some());
+            let submission = parsed.submit(&*serving.intake, submitted, length);
+            Ok(SubmittedStream {
+                submission: submission.map_err(|e| Box::new(answer::of_storage(&e)))?,
+                durability,
+                quarantined,
+            })
+        });
+        submitted.collect()
+    }
+
+    fn parse(
+        &self,
+        serving: &Serving,
+        who: &Client,
+        StreamRecords { stream, records }: StreamRecords,
+        body: &Bytes,
+    ) -> Result<(ParsedDelivery, WriteConcern, Durability), Box<Response>> {
+        let stream = stream_name(&stream).map_err(|why| Box::new(answer::bad_request(why)))?;
+        if !who.may(Action::Ingest, Target::Stream(stream.as_str())) {
+            let message = format!("{} may not write into the stream {stream}", who.name());
+            let hint = "name another stream, or ask an administrator for a token of this one";
+            let refused = answer::of_class(Class::Forbidden, &message, Some(hint));
+            return Err(Box::new(refused));
+        }
+        let concern = match self.concern {
+            Some(concern) => Ok(concern),
+            None => serving.config.concern(stream.as_str()),
+        };
+        let concern = concern.map_err(|e| Box::new(answer::bad_request(e)))?;
+        let durability = serving.intake.gives(concern);
+        let durability = durability.map_err(|e| Box::new(answer::bad_request(e)))?;
+        let options = ParseOptions {
+            format: Format::Json,
+            received_us: SystemClock.now_us(),
+            ..crate::intake::stream_options(&serving.config, stream.as_str())
+        };
+        let identity = self.key.as_ref().map(|key| Identity::Key {
+            key: format!("{stream}\0{key}"),
+            body_hash: batch::fingerprint(body, &options),
+        });
+        let delivery = Delivery {
+            stream,
+            source: self.source.into(),
+            identity,
+            options,
+            content: Content::Records(records),
+        };
+        let parsed = delivery.parse(&*serving.intake);
+        let parsed = parsed.map_err(|e| Box::new(batch::refused(&e)))?;
+        Ok((parsed, concern, durability))
+    }
+}
+
+/// Returns the reasons of quarantined records by their rank.
+fn quarantined(parsed: &Parsed) -> BTreeMap<usize, String> {
+    let items = parsed.quarantine.iter().map(|item| {
+        let rank = usize::try_from(item.index).unwrap_or(usize::MAX);
+        (rank, format!("{}: {}", item.reason, item.detail))
+    });
+    items.collect()
+}
