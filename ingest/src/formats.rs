@@ -7,14 +7,18 @@
 //! entries of the table are more particular, so a line counts for the last one that recognises it.
 
 pub(crate) mod access;
+mod alb;
 mod apache_error;
 mod auto;
 mod captures;
 mod documents;
+mod fields;
+mod haproxy;
 mod json;
 mod logfmt;
 mod nginx_error;
 mod plain;
+mod s3_access;
 mod syslog;
 
 use std::cmp::Ordering;
@@ -85,6 +89,12 @@ table! {
     NginxError: nginx_error::FORMAT,
     /// The error log of Apache httpd.
     ApacheError: apache_error::FORMAT,
+    /// Access logs of AWS Application Load Balancers.
+    Alb: alb::FORMAT,
+    /// Server access logs of Amazon S3.
+    S3Access: s3_access::FORMAT,
+    /// The HTTP and TCP logs of HAProxy.
+    Haproxy: haproxy::FORMAT,
 }
 
 /// Names of formats of later versions.
@@ -137,6 +147,7 @@ impl Format {
                 documents::check_line(selection, anonymiser)
             }
             Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
+            Self::Alb | Self::S3Access | Self::Haproxy => Ok(()),
         }
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-const ALL: [Format; 10] = [
+const ALL: [Format; 13] = [
     Format::Auto,
     Format::Common,
     Format::Combined,
@@ -11,6 +11,9 @@ const ALL: [Format; 10] = [
     Format::Syslog,
     Format::NginxError,
     Format::ApacheError,
+    Format::Alb,
+    Format::S3Access,
+    Format::Haproxy,
 ];
 
 #[test]
@@ -65,8 +68,8 @@ fn the_table_has_every_format_once() {
     assert_eq!(Format::ALL, ALL);
     assert_eq!(
         Format::names(),
-        "auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error and \
-         apache_error"
+        "auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error, \
+         apache_error, alb, s3_access and haproxy"
     );
 }
 
