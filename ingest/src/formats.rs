@@ -14,6 +14,7 @@ mod captures;
 mod documents;
 mod fields;
 mod haproxy;
+mod headed;
 mod json;
 mod logfmt;
 mod nginx_error;
@@ -32,6 +33,8 @@ use storage::StreamKind;
 pub use self::access::AccessPattern;
 pub(crate) use self::auto::NO_FORMAT;
 pub use self::captures::LineRegex;
+pub(crate) use self::headed::no_header;
+pub use self::headed::{HeaderSearch, LineFields};
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::{Error, Result};
@@ -50,6 +53,8 @@ macro_rules! table {
             Pattern(Arc<AccessPattern>),
             /// A regular expression of the user's.
             Regex(Arc<LineRegex>),
+            /// CSV, TSV or W3C with the fields of its lines.
+            Fields(Arc<LineFields>),
         }
 
         impl Format {
@@ -61,6 +66,7 @@ macro_rules! table {
                     $(Self::$format => &$entry,)+
                     Self::Pattern(_) => &access::PATTERN,
                     Self::Regex(_) => &captures::FORMAT,
+                    Self::Fields(_) => &headed::WITH_FIELDS,
                 }
             }
         }
@@ -95,10 +101,16 @@ table! {
     S3Access: s3_access::FORMAT,
     /// The HTTP and TCP logs of HAProxy.
     Haproxy: haproxy::FORMAT,
+    /// The W3C extended log file format.
+    W3c: headed::W3C,
+    /// Comma-separated values behind a header.
+    Csv: headed::CSV,
+    /// Tab-separated values behind a header.
+    Tsv: headed::TSV,
 }
 
 /// Names of formats of later versions.
-const NOT_YET: [&str; 2] = ["w3c", "logmill"];
+const NOT_YET: [&str; 1] = ["logmill"];
 /// Beginnings of formats of later versions that carry a pattern.
 const NOT_YET_PREFIXES: [&str; 1] = ["grok:"];
 
@@ -108,6 +120,7 @@ impl Format {
         match self {
             Self::Pattern(pattern) => pattern.name(),
             Self::Regex(regex) => regex.name(),
+            Self::Fields(fields) => fields.name(),
             format => format.entry().name,
         }
     }
@@ -117,6 +130,7 @@ impl Format {
         match self {
             Self::Pattern(pattern) => pattern.reader(),
             Self::Regex(regex) => regex.reader(options),
+            Self::Fields(fields) => fields.reader(options),
             format => (format.entry().reader)(options, choice),
         }
     }
@@ -148,6 +162,7 @@ impl Format {
             }
             Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
             Self::Alb | Self::S3Access | Self::Haproxy => Ok(()),
+            Self::W3c | Self::Csv | Self::Tsv | Self::Fields(_) => Ok(()),
         }
     }
 
@@ -238,6 +253,9 @@ impl FromStr for Format {
         }
         if let Some(regex) = LineRegex::of_name(name) {
             return regex.map(Self::Regex);
+        }
+        if let Some(fields) = LineFields::of_name(name) {
+            return fields.map(Self::Fields);
         }
         let is_not_yet =
             NOT_YET.contains(&name) || NOT_YET_PREFIXES.iter().any(|p| name.starts_with(p));

@@ -16,7 +16,7 @@ use super::documents::PATTERN_BYTES_MAX;
 use crate::bad::Bad;
 use crate::documents::{DocumentRow, Documents, TIME_FIELDS, Value};
 use crate::error::{Error, Result};
-use crate::reader::{FormatEntry, LineReader, ReaderOptions};
+use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
 use crate::stamp;
 use crate::text::LineText;
 
@@ -295,11 +295,12 @@ impl LineReader for CaptureReader {
     }
 
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         self.row.clear();
         self.regex
             .read(line, &mut self.places, &mut self.row, options)?;
-        self.documents.take(&mut self.row, options)
+        self.documents.take(&mut self.row, options)?;
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, _: &ReaderOptions) -> Result<RecordBatch> {
