@@ -51,7 +51,7 @@ macro_rules! table {
             $($(#[$attribute])* $format,)+
             /// A `LogFormat` of Apache httpd, or a `log_format` of nginx.
             Pattern(Arc<AccessPattern>),
-            /// A regular expression of the user's.
+            /// A regular expression of the user's, or a grok pattern.
             Regex(Arc<LineRegex>),
             /// CSV, TSV or W3C with the fields of its lines.
             Fields(Arc<LineFields>),
@@ -111,8 +111,6 @@ table! {
 
 /// Names of formats of later versions.
 const NOT_YET: [&str; 1] = ["logmill"];
-/// Beginnings of formats of later versions that carry a pattern.
-const NOT_YET_PREFIXES: [&str; 1] = ["grok:"];
 
 impl Format {
     /// Returns the name as users spell it.
@@ -257,8 +255,7 @@ impl FromStr for Format {
         if let Some(fields) = LineFields::of_name(name) {
             return fields.map(Self::Fields);
         }
-        let is_not_yet =
-            NOT_YET.contains(&name) || NOT_YET_PREFIXES.iter().any(|p| name.starts_with(p));
+        let is_not_yet = NOT_YET.contains(&name);
         let (name, known) = (name.to_owned(), Self::names());
         Err(match is_not_yet {
             true => Error::FormatNotYet { name, known },

@@ -31,12 +31,13 @@ static PATTERNED: LazyLock<Vec<Format>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Formats whose header the name has.
-static HEADED: LazyLock<Vec<Format>> = LazyLock::new(|| {
+/// Formats that came last: with the header in their names, and grok.
+static NAMED: LazyLock<Vec<Format>> = LazyLock::new(|| {
     let names = [
         "csv:time,n,\"a, b\"",
         "tsv:ts\ta",
         "w3c:date=2024-10-20 time c-ip sc-bytes cs(A)",
+        "grok:\\[%{HTTPDATE:time}\\] %{IP:ip} %{NUMBER:n:float} %{GREEDYDATA:line}",
     ];
     let formats = names.into_iter().map(|name| name.parse().expect("a name"));
     formats.collect()
@@ -54,7 +55,7 @@ pub fn line_formats(bytes: &[u8]) {
         .iter()
         .chain(&*PATTERNED)
         .chain(behind)
-        .chain(&*HEADED);
+        .chain(&*NAMED);
     let formats: Vec<&Format> = formats.collect();
     let format = formats[usize::from(format) % formats.len()];
     let options = options(format.clone(), flags);
