@@ -19,11 +19,15 @@ pub(crate) struct Bad {
 
 impl Bad {
     #[cold]
-    pub(crate) fn expected(reason: &'static str, at: usize, what: &'static str) -> Self {
+    pub(crate) fn expected(
+        reason: &'static str,
+        at: usize,
+        what: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self {
             reason,
             at,
-            expected: Cow::Borrowed(what),
+            expected: what.into(),
             whole: false,
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use storage::StreamKind;
 
-use crate::formats::{Format, nearest, recognise};
+use crate::formats::{Format, HeaderSearch, nearest, recognise};
 use crate::reader::Fit;
 use crate::source::{Lines, holds_values, without_bom};
 
@@ -32,6 +32,9 @@ pub struct Detection {
     pub votes: BTreeMap<Format, u64>,
     /// Of these, lines of which the format is only the beginning.
     pub with_extra: u64,
+    /// The fields that the last directive of W3C names.
+    #[serde(skip)]
+    fields: Option<Format>,
 }
 
 impl Detection {
@@ -46,11 +49,27 @@ impl Detection {
 
     fn count(&mut self, line: &[u8]) {
         self.lines += 1;
-        let Some((format, fit)) = recognise(line) else {
+        let Some((format, fit)) = self.recognise(line) else {
             return;
         };
         *self.votes.entry(format).or_default() += 1;
         self.with_extra += u64::from(fit == Fit::Beginning);
+    }
+
+    /// Returns the format of a line. By its directives, a line of W3C is one.
+    fn recognise(&mut self, line: &[u8]) -> Option<(Format, Fit)> {
+        let recognised = recognise(line);
+        match &recognised {
+            Some((Format::W3c, _)) => {
+                let before = self.fields.take().unwrap_or(Format::W3c);
+                self.fields = Some(before.after(line));
+            }
+            None if self.fields.as_ref().is_some_and(|fields| fields.fits(line)) => {
+                return Some((Format::W3c, Fit::Whole));
+            }
+            _ => {}
+        }
+        recognised
     }
 
     fn votes(&self, format: &Format) -> u64 {
@@ -132,6 +151,19 @@ pub fn detect(sample: &[u8]) -> Detection {
     }
     detection.decide(lines().next());
     detection
+}
+
+/// Makes the search of the header of a source whose first bytes are there; `named` is its format,
+/// or `auto`, which finds formats with a header by these bytes.
+pub fn search_header(named: &Format, head: &[u8]) -> HeaderSearch {
+    let end = memchr::memrchr(b'\n', head).map_or(head.len(), |end| end + 1);
+    match named {
+        Format::Auto => match detect(&head[..end]).format {
+            Some(Format::W3c) => HeaderSearch::new(&Format::W3c),
+            _ => HeaderSearch::new(named),
+        },
+        named => HeaderSearch::new(named),
+    }
 }
 
 /// Decides the format of one line for a stream that exists: the format of the stream's kind that

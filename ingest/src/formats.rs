@@ -7,14 +7,19 @@
 //! entries of the table are more particular, so a line counts for the last one that recognises it.
 
 pub(crate) mod access;
+mod alb;
 mod apache_error;
 mod auto;
 mod captures;
 mod documents;
+mod fields;
+mod haproxy;
+mod headed;
 mod json;
 mod logfmt;
 mod nginx_error;
 mod plain;
+mod s3_access;
 mod syslog;
 
 use std::cmp::Ordering;
@@ -28,6 +33,8 @@ use storage::StreamKind;
 pub use self::access::AccessPattern;
 pub(crate) use self::auto::NO_FORMAT;
 pub use self::captures::LineRegex;
+pub(crate) use self::headed::no_header;
+pub use self::headed::{HeaderSearch, LineFields};
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::{Error, Result};
@@ -44,8 +51,10 @@ macro_rules! table {
             $($(#[$attribute])* $format,)+
             /// A `LogFormat` of Apache httpd, or a `log_format` of nginx.
             Pattern(Arc<AccessPattern>),
-            /// A regular expression of the user's.
+            /// A regular expression of the user's, or a grok pattern.
             Regex(Arc<LineRegex>),
+            /// CSV, TSV or W3C with the fields of its lines.
+            Fields(Arc<LineFields>),
         }
 
         impl Format {
@@ -57,6 +66,7 @@ macro_rules! table {
                     $(Self::$format => &$entry,)+
                     Self::Pattern(_) => &access::PATTERN,
                     Self::Regex(_) => &captures::FORMAT,
+                    Self::Fields(_) => &headed::WITH_FIELDS,
                 }
             }
         }
@@ -85,12 +95,22 @@ table! {
     NginxError: nginx_error::FORMAT,
     /// The error log of Apache httpd.
     ApacheError: apache_error::FORMAT,
+    /// Access logs of AWS Application Load Balancers.
+    Alb: alb::FORMAT,
+    /// Server access logs of Amazon S3.
+    S3Access: s3_access::FORMAT,
+    /// The HTTP and TCP logs of HAProxy.
+    Haproxy: haproxy::FORMAT,
+    /// The W3C extended log file format.
+    W3c: headed::W3C,
+    /// Comma-separated values behind a header.
+    Csv: headed::CSV,
+    /// Tab-separated values behind a header.
+    Tsv: headed::TSV,
 }
 
 /// Names of formats of later versions.
-const NOT_YET: [&str; 2] = ["w3c", "logmill"];
-/// Beginnings of formats of later versions that carry a pattern.
-const NOT_YET_PREFIXES: [&str; 1] = ["grok:"];
+const NOT_YET: [&str; 1] = ["logmill"];
 
 impl Format {
     /// Returns the name as users spell it.
@@ -98,6 +118,7 @@ impl Format {
         match self {
             Self::Pattern(pattern) => pattern.name(),
             Self::Regex(regex) => regex.name(),
+            Self::Fields(fields) => fields.name(),
             format => format.entry().name,
         }
     }
@@ -107,6 +128,7 @@ impl Format {
         match self {
             Self::Pattern(pattern) => pattern.reader(),
             Self::Regex(regex) => regex.reader(options),
+            Self::Fields(fields) => fields.reader(options),
             format => (format.entry().reader)(options, choice),
         }
     }
@@ -137,6 +159,8 @@ impl Format {
                 documents::check_line(selection, anonymiser)
             }
             Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
+            Self::Alb | Self::S3Access | Self::Haproxy => Ok(()),
+            Self::W3c | Self::Csv | Self::Tsv | Self::Fields(_) => Ok(()),
         }
     }
 
@@ -228,8 +252,10 @@ impl FromStr for Format {
         if let Some(regex) = LineRegex::of_name(name) {
             return regex.map(Self::Regex);
         }
-        let is_not_yet =
-            NOT_YET.contains(&name) || NOT_YET_PREFIXES.iter().any(|p| name.starts_with(p));
+        if let Some(fields) = LineFields::of_name(name) {
+            return fields.map(Self::Fields);
+        }
+        let is_not_yet = NOT_YET.contains(&name);
         let (name, known) = (name.to_owned(), Self::names());
         Err(match is_not_yet {
             true => Error::FormatNotYet { name, known },

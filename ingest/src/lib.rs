@@ -38,11 +38,11 @@ mod stamp;
 mod text;
 
 pub use anonymise::{Anonymiser, HashKey, Method};
-pub use detect::{Detection, SAMPLE_LINES, detect, detect_line};
+pub use detect::{Detection, SAMPLE_LINES, detect, detect_line, search_header};
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
 pub use formats::access::rebuild_request;
-pub use formats::{AccessPattern, Format, LineRegex};
+pub use formats::{AccessPattern, Format, HeaderSearch, LineFields, LineRegex};
 pub use intake::BatchOrigin;
 pub use jiff::tz::TimeZone;
 pub use options::{MAX_FUTURE_US, ParseOptions};

@@ -8,6 +8,7 @@
 //! * `rank` counts the events and quarantined lines of one call, `index` all lines of the source,
 //!   `line` and `byte` are places in the source. All rise together.
 
+mod items;
 mod tally;
 
 use arrow::array::Array;
@@ -19,9 +20,9 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::options::ParseOptions;
 use crate::parsed::Parsed;
-use crate::reader::{Choice, LineReader, ReaderOptions};
+use crate::reader::{Choice, LineReader, ReaderOptions, Taken};
 use crate::select;
-use crate::source::{JsonValues, Lines, SourceBlock, SourceItem, holds_values, without_bom};
+use crate::source::{JsonValues, Lines, SourceBlock, holds_values, without_bom};
 use crate::text::{LineText, TextColumn};
 
 /// The largest block that is taken at once. Text columns address 2^31 bytes, and the columns of a
@@ -198,37 +199,11 @@ impl Parser {
         }
         let (taken, count) = match tally.count {
             0 => (0, 0),
-            count => (lines.position() as u64, count),
+            count => (lines.position(), count),
         };
-        self.finish(tally, count, taken)
-    }
-
-    /// Reads discrete records, each with its own place and time of receipt; `rank` and `index`
-    /// count them. A record that is empty, or that holds line ends, is an item like any other.
-    ///
-    /// # Errors
-    /// [`Error::TooMuch`].
-    pub fn parse_items<'a>(
-        &mut self,
-        items: impl Iterator<Item = SourceItem<'a>> + Clone,
-    ) -> Result<Parsed> {
-        if self.undecided.is_some() {
-            let sample = items.clone().take(SAMPLE_LINES as usize);
-            let sample: Vec<&[u8]> = sample.map(|item| item.bytes).collect();
-            self.decide(&sample.join(&b'\n'));
-        }
-        let mut tally = self.tally();
-        if self.stopped_at.is_none() {
-            self.reader.expect_lines(&|| items.clone().count());
-            for item in items {
-                self.set_received(item.received_us);
-                let text = LineText::of(&item.bytes[self.mark_of(item.bytes)..]);
-                if !self.take(&mut tally, text, item.bytes, (item.line, item.byte))? {
-                    break;
-                }
-            }
-        }
-        self.finish(tally, 0, 0)
+        // Its header may stand in these lines.
+        self.format = self.format.after(&block[..taken]);
+        self.finish(tally, count, taken as u64)
     }
 
     /// Quarantines a line of `length` bytes, its end included, of which only the beginning is
@@ -263,8 +238,22 @@ impl Parser {
         raw: &[u8],
         place: (u64, u64),
     ) -> Result<bool> {
-        match self.reader.take(text, &self.options) {
-            Ok(()) => {
+        let taken = self.reader.take(text, &self.options);
+        self.put(tally, taken, (text, raw), place)
+    }
+
+    /// Counts an item that was taken, or puts it into quarantine. Returns whether to go on.
+    #[inline]
+    fn put(
+        &mut self,
+        tally: &mut BlockTally,
+        taken: Result<Taken, Bad>,
+        (text, raw): (LineText<'_>, &[u8]),
+        place: (u64, u64),
+    ) -> Result<bool> {
+        match taken {
+            Ok(Taken::Header) => tally.add_empty(),
+            Ok(Taken::Event) => {
                 tally.add_event(raw.len());
                 if self.options.selection.raw_line {
                     self.raw_lines.value(&text.text());

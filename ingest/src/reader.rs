@@ -54,14 +54,22 @@ pub(crate) enum Choice {
     Auto,
 }
 
+/// The part of a line in its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Event,
+    /// The line says how to read the lines behind it, and has nothing to store.
+    Header,
+}
+
 /// Reader of the lines of one source into batches of columns.
 pub(crate) trait LineReader: fmt::Debug + Send {
     /// Prepares for the next batch. `count` returns the most lines that it can have; counting is a
     /// pass over the block, which a reader that has no use for the number saves.
     fn expect_lines(&mut self, _count: &dyn Fn() -> usize) {}
 
-    /// Takes a line that is not empty as an event, or returns why it is none.
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad>;
+    /// Takes a line that is not empty as an event or as a header, or returns why it is neither.
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad>;
 
     /// Returns the events taken since the last call.
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch>;

@@ -203,25 +203,28 @@ impl Import<'_> {
         let metadata = std::fs::metadata(file).ok().filter(|_| is_plain);
         summary.begin_file(&shown(file), metadata.as_ref().map(std::fs::Metadata::len));
         let site = self.options.site.as_deref().unwrap_or("");
+        let format = self.options.format.clone();
         let known = match (&args.source, is_input) {
-            (None, true) => self
-                .interrupt
-                .unless(|| Ok(KnownSource::nothing(input()?)))?,
+            (None, true) => {
+                let format = format.clone();
+                let nothing = move || Ok(KnownSource::nothing(input()?, &format));
+                self.interrupt.unless(nothing)?
+            }
             (Some(name), true) => {
                 let source = self.interrupt.unless(input)?;
                 let origin = Origin::input(source, self.interrupt.clone())?;
                 let mut inputs = Producers::of_input(sink, &args.stream, site, name)?;
-                inputs.find(sink, origin, args.again)?
+                inputs.find(sink, (origin, &format), args.again)?
             }
             (_, false) => {
                 let files = match &mut self.files {
                     Some(files) => files,
                     none => none.insert(Producers::of_files(sink, &args.stream, site)?),
                 };
-                files.find(sink, Origin::File(file.to_owned()), args.again)?
+                let origin = Origin::File(file.to_owned());
+                files.find(sink, (origin, &format), args.again)?
             }
         };
-        let format = self.options.format.clone();
         Ok(OpenSource {
             shown: shown(file),
             known: KnownSource {

@@ -40,6 +40,7 @@ mod fresh;
 mod full_disk;
 mod grafana;
 mod guard;
+mod headed;
 mod held;
 mod http_ingest;
 mod http_server;

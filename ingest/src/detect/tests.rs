@@ -90,6 +90,10 @@ fn a_detection_is_written_with_the_votes_of_every_format() {
         ("syslog", 0),
         ("nginx_error", 0),
         ("apache_error", 0),
+        ("alb", 0),
+        ("s3_access", 0),
+        ("haproxy", 0),
+        ("w3c", 0),
         ("with_extra", 0),
     ];
     for (name, number) in votes {

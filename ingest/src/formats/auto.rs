@@ -5,7 +5,7 @@ use storage::StreamKind;
 
 use crate::bad::Bad;
 use crate::error::Result;
-use crate::reader::{FormatEntry, LineReader, ReaderOptions};
+use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
 use crate::text::LineText;
 
 /// The reason of lines of a source that has no known format.
@@ -26,7 +26,7 @@ pub(super) static FORMAT: FormatEntry = FormatEntry {
 struct UnknownLines;
 
 impl LineReader for UnknownLines {
-    fn take(&mut self, _: LineText<'_>, _: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, _: LineText<'_>, _: &ReaderOptions) -> Result<Taken, Bad> {
         Err(Bad::because(
             NO_FORMAT,
             0,

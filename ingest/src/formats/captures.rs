@@ -3,7 +3,9 @@
 //! Each named group is a field. A type behind its name makes it a number or a truth value
 //! (`(?<took:float>[\d.]+)`), or says how its time is written (`(?<time:%y%m%d %H%M%S>…)`). The
 //! expression must match the whole line: text between groups is dropped because the user says so,
-//! never because it was overlooked.
+//! never because it was overlooked. A grok pattern is such an expression, too (`grok.rs`).
+
+mod grok;
 
 use std::sync::Arc;
 
@@ -12,16 +14,18 @@ use chrono::format::{Item, StrftimeItems};
 use regex::{CaptureLocations, Regex, RegexBuilder};
 use storage::{StreamKind, TIME};
 
+use self::grok::Expansion;
 use super::documents::PATTERN_BYTES_MAX;
 use crate::bad::Bad;
 use crate::documents::{DocumentRow, Documents, TIME_FIELDS, Value};
 use crate::error::{Error, Result};
-use crate::reader::{FormatEntry, LineReader, ReaderOptions};
+use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
 use crate::stamp;
 use crate::text::LineText;
 
-/// The prefix of the names of these formats.
+/// The prefixes of the names of these formats.
 const PREFIX: &str = "regex:";
+const GROK_PREFIX: &str = "grok:";
 /// The most bytes that a compiled expression may take.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
@@ -63,19 +67,28 @@ pub struct LineRegex {
     name: String,
     regex: Regex,
     groups: Vec<Group>,
-    /// The place in `groups` of the event's time.
-    time: Option<usize>,
+    /// The name of the groups that have the event's time; of the alternatives of a pattern one has.
+    time: Option<&'static str>,
 }
 
 impl LineRegex {
-    /// Compiles an expression behind `regex:`; `None` for other names.
+    /// Compiles an expression behind `regex:`, or a pattern behind `grok:`; `None` for other names.
     ///
     /// # Errors
     /// [`Error::BadPattern`] for a text that is no such expression.
     pub(super) fn of_name(name: &str) -> Option<Result<Arc<Self>>> {
-        let text = name.strip_prefix(PREFIX)?;
-        let unquoted = text.strip_prefix('\'').and_then(|t| t.strip_suffix('\''));
-        let built = Self::new(name, unquoted.unwrap_or(text));
+        let unquoted = |text: &'_ str| -> String {
+            let inner = text.strip_prefix('\'').and_then(|t| t.strip_suffix('\''));
+            inner.unwrap_or(text).to_owned()
+        };
+        let is_long = name.len() > PATTERN_BYTES_MAX;
+        let built = match (name.strip_prefix(PREFIX), name.strip_prefix(GROK_PREFIX)) {
+            (None, None) => return None,
+            _ if is_long => Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes")),
+            (Some(text), _) => Self::new(name, &unquoted(text), &Expansion::default()),
+            (None, Some(text)) => Expansion::of(&unquoted(text))
+                .and_then(|expansion| Self::new(name, &expansion.expression, &expansion)),
+        };
         let regex = built.map_err(|why| Error::BadPattern {
             pattern: name.to_owned(),
             why,
@@ -83,22 +96,21 @@ impl LineRegex {
         Some(regex.map(Arc::new))
     }
 
-    fn new(name: &str, text: &str) -> std::result::Result<Self, String> {
-        if name.len() > PATTERN_BYTES_MAX {
-            return Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes"));
-        }
+    /// Compiles an expression, of which a pattern may name some groups.
+    fn new(name: &str, text: &str, pattern: &Expansion) -> std::result::Result<Self, String> {
         let (plain, types) = without_types(text)?;
         let regex = RegexBuilder::new(&format!(r"\A(?:{plain})\z"))
             .size_limit(COMPILED_BYTES_MAX)
             .build()
-            .map_err(|e| format!("it is no regular expression: {e}"))?;
+            .map_err(|e| pattern.explain(&e))?;
         let mut groups = Vec::new();
         for (number, group) in regex.capture_names().enumerate() {
             let Some(group) = group else { continue };
             let typed = types.iter().find(|(name, _)| name == group);
+            let typed = pattern.field(group).or(typed);
             groups.push(Group {
                 number,
-                name: group.to_owned(),
+                name: typed.map_or(group, |(name, _)| name).to_owned(),
                 group_type: typed.map_or(GroupType::Text, |(_, group_type)| group_type.clone()),
             });
         }
@@ -108,13 +120,11 @@ impl LineRegex {
             );
         }
         let mut names = TIME_FIELDS.iter();
-        let time = names.find_map(|name| groups.iter().position(|group| group.name == **name));
+        let time = names.find(|name| groups.iter().any(|group| group.name == **name));
+        let time = time.copied();
         let is_time = |group: &Group| matches!(group.group_type, GroupType::Time(_));
-        let other = groups
-            .iter()
-            .enumerate()
-            .find(|(at, group)| is_time(group) && Some(*at) != time);
-        if let Some((_, group)) = other {
+        let is_other = |group: &&Group| is_time(group) && Some(&*group.name) != time;
+        if let Some(group) = groups.iter().find(is_other) {
             return Err(format!(
                 "the time of an event is called {TIME}, and not {}",
                 group.name
@@ -156,12 +166,12 @@ impl LineRegex {
             let message = "the regular expression does not match the whole line";
             return Err(Bad::because("no_match", 0, message));
         }
-        for (at, group) in self.groups.iter().enumerate() {
+        for group in &self.groups {
             let Some(place) = places.get(group.number) else {
                 continue;
             };
             let text = &line[place.0..place.1];
-            if Some(at) == self.time {
+            if Some(&*group.name) == self.time {
                 row.time_us = Some(group.time(text, place.0, options)?);
                 continue;
             }
@@ -295,11 +305,12 @@ impl LineReader for CaptureReader {
     }
 
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         self.row.clear();
         self.regex
             .read(line, &mut self.places, &mut self.row, options)?;
-        self.documents.take(&mut self.row, options)
+        self.documents.take(&mut self.row, options)?;
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, _: &ReaderOptions) -> Result<RecordBatch> {

@@ -6,7 +6,7 @@ use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::documents::{DocumentRow, Documents};
 use crate::error::{Error, Result};
-use crate::reader::{Fit, LineReader, ReaderOptions};
+use crate::reader::{Fit, LineReader, ReaderOptions, Taken};
 use crate::select::Selection;
 use crate::stamp::Written;
 use crate::text::LineText;
@@ -71,10 +71,11 @@ impl LineReader for DocumentReader {
     }
 
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         self.row.clear();
         (self.read)(line, &mut self.row, options.written())?;
-        self.documents.take(&mut self.row, options)
+        self.documents.take(&mut self.row, options)?;
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {
@@ -87,14 +88,9 @@ impl LineReader for DocumentReader {
 
 /// Recognises a line that can be read and has a stamp, for `auto`.
 pub(super) fn recognise_stamped(read: ReadLine, line: &[u8]) -> Result<Fit, Bad> {
-    // A stamp without a year has one, whichever that is.
-    let written = Written {
-        zone: None,
-        year: None,
-        received_us: 0,
-    };
     let mut row = DocumentRow::default();
-    read(LineText::of(line), &mut row, written)?;
+    // A stamp without a year has one, whichever that is.
+    read(LineText::of(line), &mut row, Written::unknown())?;
     match row.time_us {
         Some(_) => Ok(Fit::Whole),
         None => Err(Bad::expected("bad_time", 0, "a line with a time")),

@@ -11,7 +11,7 @@ use self::object::ObjectParser;
 use crate::bad::Bad;
 use crate::documents::Documents;
 use crate::error::Result;
-use crate::reader::{Fit, FormatEntry, LineReader, ReaderOptions};
+use crate::reader::{Fit, FormatEntry, LineReader, ReaderOptions, Taken};
 use crate::text::LineText;
 
 pub(super) static FORMAT: FormatEntry = FormatEntry {
@@ -55,14 +55,15 @@ impl LineReader for JsonReader {
     }
 
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         let text = line.text();
         let begin = text.len() - text.trim_ascii_start().len();
         if !text[begin..].starts_with('{') && serde_json::from_str::<IgnoredAny>(&text).is_ok() {
             return Err(Bad::expected("not_an_object", begin, "a JSON object"));
         }
         let row = self.objects.read(&text)?;
-        self.documents.take(row, options)
+        self.documents.take(row, options)?;
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, _: &ReaderOptions) -> Result<RecordBatch> {

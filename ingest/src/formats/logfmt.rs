@@ -92,7 +92,7 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, _: Written<'_>) -> Result<(),
 }
 
 /// Returns the value of a number or truth value; `None` for a text.
-fn typed(text: &str) -> Option<Value> {
+pub(super) fn typed(text: &str) -> Option<Value> {
     match text {
         "true" => return Some(Value::Bool(true)),
         "false" => return Some(Value::Bool(false)),

@@ -7,7 +7,7 @@ use super::documents::{LINE, check_line};
 use crate::bad::Bad;
 use crate::documents::{ColumnValues, SITE, batch};
 use crate::error::Result;
-use crate::reader::{FormatEntry, LineReader, ReaderOptions};
+use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
 use crate::text::LineText;
 
 pub(super) static FORMAT: FormatEntry = FormatEntry {
@@ -41,7 +41,7 @@ impl PlainReader {
 
 impl LineReader for PlainReader {
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         let index = self.time.len();
         if options.selection.takes(LINE) {
             self.line.put_text(index, &line.text());
@@ -54,7 +54,7 @@ impl LineReader for PlainReader {
             self.site.put_text(index, hidden.as_deref().unwrap_or(site));
         }
         self.time.push(options.received_us);
-        Ok(())
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {

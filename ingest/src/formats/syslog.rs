@@ -48,37 +48,70 @@ const LEVEL_WORDS: [&str; 9] = [
 /// The mark of UTF-8, with which RFC 5424 lets a text begin.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// The column of the sender behind which another format has its own `host`.
+const SENDER: &str = "hostname";
+
 fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
-    let mut line = SyslogLine { line, at: 0 };
-    let priority = line.priority();
-    if let Some(priority) = priority {
-        row.push_text("facility", FACILITIES[priority / 8]);
-        row.push_text("level", LEVELS[priority % 8]);
+    let mut line = SyslogLine {
+        line,
+        at: 0,
+        host: "host",
+    };
+    line.head(row, written)?;
+    line.text(row);
+    Ok(())
+}
+
+/// Reads the header before a message of another format, or the tag alone, where the line has either.
+/// The sender is `hostname`. Returns the place of the message.
+pub(super) fn read_head(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> usize {
+    let mut head = SyslogLine {
+        line,
+        at: 0,
+        host: SENDER,
+    };
+    if head.head(row, written).is_err() {
+        row.clear();
+        head.at = 0;
+        head.skips_tag(row);
     }
-    if line.skips(b"1 ") {
-        return line.headed(row, written);
-    }
-    if let Some((us, end)) = line.zoned(written) {
-        row.time_us = Some(us);
-        line.at = end;
-        return match line.holds_header() {
-            true => line.behind_stamp(row),
-            false => line.tagged(row),
-        };
-    }
-    if let Some((us, bytes)) = read_bsd(line.rest(), written)
-        && line.rest().get(bytes) == Some(&b' ')
-    {
-        row.time_us = Some(us);
-        line.at += bytes + 1;
-        return line.tagged(row);
-    }
-    match priority {
-        // RFC 3164, section 4.3.3: a text without a header was sent when it came.
-        Some(_) => line.text(row),
-        None => {
-            let expected = "a time as Nov 26 09:23:38 or 2026-11-26T09:23:38Z";
-            Err(Bad::expected("bad_time", line.at, expected))
+    head.at
+}
+
+impl SyslogLine<'_> {
+    /// Reads everything before the text.
+    fn head(&mut self, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
+        let line = self;
+        let priority = line.priority();
+        if let Some(priority) = priority {
+            row.push_text("facility", FACILITIES[priority / 8]);
+            row.push_text("level", LEVELS[priority % 8]);
+        }
+        if line.skips(b"1 ") {
+            return line.headed(row, written);
+        }
+        if let Some((us, end)) = line.zoned(written) {
+            row.time_us = Some(us);
+            line.at = end;
+            return match line.holds_header() {
+                true => line.behind_stamp(row),
+                false => line.tagged(row),
+            };
+        }
+        if let Some((us, bytes)) = read_bsd(line.rest(), written)
+            && line.rest().get(bytes) == Some(&b' ')
+        {
+            row.time_us = Some(us);
+            line.at += bytes + 1;
+            return line.tagged(row);
+        }
+        match priority {
+            // RFC 3164, section 4.3.3: a text without a header was sent when it came.
+            Some(_) => Ok(()),
+            None => {
+                let expected = "a time as Nov 26 09:23:38 or 2026-11-26T09:23:38Z";
+                Err(Bad::expected("bad_time", line.at, expected))
+            }
         }
     }
 }
@@ -87,6 +120,8 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
 struct SyslogLine<'a> {
     line: LineText<'a>,
     at: usize,
+    /// The column of the sender.
+    host: &'static str,
 }
 
 impl<'a> SyslogLine<'a> {
@@ -179,7 +214,7 @@ impl<'a> SyslogLine<'a> {
 
     fn behind_stamp(&mut self, row: &mut DocumentRow) -> Result<(), Bad> {
         for (name, expected) in [
-            ("host", "a host or -"),
+            (self.host, "a host or -"),
             ("app", "an application or -"),
             ("pid", "a process or -"),
             ("msgid", "the id of a message or -"),
@@ -201,7 +236,7 @@ impl<'a> SyslogLine<'a> {
             [] => Ok(()),
             [b' ', ..] => {
                 self.at += 1;
-                self.text(row)
+                Ok(())
             }
             _ => Err(Bad::expected(
                 "bad_data",
@@ -215,12 +250,12 @@ impl<'a> SyslogLine<'a> {
     fn tagged(&mut self, row: &mut DocumentRow) -> Result<(), Bad> {
         // Without a host, a tag follows the time: programs write so to their own daemon.
         if self.skips_tag(row) {
-            return self.text(row);
+            return Ok(());
         }
         let host = self.word("a host")?;
-        row.push_text("host", &self.line.part(host));
+        row.push_text(self.host, &self.line.part(host));
         self.skips_tag(row);
-        self.text(row)
+        Ok(())
     }
 
     /// Reads `app: ` or `app[42]: `.
@@ -246,13 +281,12 @@ impl<'a> SyslogLine<'a> {
     }
 
     /// Takes the rest as the text.
-    fn text(&mut self, row: &mut DocumentRow) -> Result<(), Bad> {
+    fn text(&mut self, row: &mut DocumentRow) {
         self.skips(MARK);
         let end = self.line.bytes().len();
         if self.at < end {
             row.push_text("line", &self.line.part((self.at, end)));
         }
-        Ok(())
     }
 }
 

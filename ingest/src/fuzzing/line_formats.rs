@@ -10,7 +10,7 @@ use storage::{Quarantined, SEQ, TIME};
 use super::{RECEIVED_US, choices, received};
 use crate::anonymise::{Anonymiser, HashKey, Method};
 use crate::error::Error;
-use crate::formats::Format;
+use crate::formats::{Format, HeaderSearch};
 use crate::options::{MAX_FUTURE_US, ParseOptions};
 use crate::parsed::Parsed;
 use crate::parser::Parser;
@@ -31,12 +31,32 @@ static PATTERNED: LazyLock<Vec<Format>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Formats that came last: with the header in their names, and grok.
+static NAMED: LazyLock<Vec<Format>> = LazyLock::new(|| {
+    let names = [
+        "csv:time,n,\"a, b\"",
+        "tsv:ts\ta",
+        "w3c:date=2024-10-20 time c-ip sc-bytes cs(A)",
+        "grok:\\[%{HTTPDATE:time}\\] %{IP:ip} %{NUMBER:n:float} %{GREEDYDATA:line}",
+    ];
+    let formats = names.into_iter().map(|name| name.parse().expect("a name"));
+    formats.collect()
+});
+/// The formats that came before the patterns: inputs of the corpus know formats by this order.
+const BEFORE_PATTERNS: usize = 10;
+
 /// Parses lines: the first two bytes are the format and the options, the next two the place of a
 /// cut. Every line is an event, quarantined with its bytes and its place, or empty; and two blocks
 /// have the events and quarantined lines of one.
 pub fn line_formats(bytes: &[u8]) {
     let ([format, flags, low, high], lines) = choices(bytes);
-    let formats: Vec<&Format> = Format::ALL.iter().chain(&*PATTERNED).collect();
+    let (before, behind) = Format::ALL.split_at(BEFORE_PATTERNS);
+    let formats = before
+        .iter()
+        .chain(&*PATTERNED)
+        .chain(behind)
+        .chain(&*NAMED);
+    let formats: Vec<&Format> = formats.collect();
     let format = formats[usize::from(format) % formats.len()];
     let options = options(format.clone(), flags);
     let ordered = options.ordered;
@@ -54,7 +74,7 @@ pub fn line_formats(bytes: &[u8]) {
     let at = usize::from(u16::from_le_bytes([low, high])) % (lines.len() + 1);
     let end = memchr::memchr(b'\n', &lines[at..]);
     let (before, after) = lines.split_at(end.map_or(lines.len(), |end| at + end + 1));
-    let mut parser = Parser::new(options);
+    let mut parser = Parser::new(options.clone());
     let first = parser.parse(before).expect("lines are never an error");
     let second = parser.parse(after).expect("lines are never an error");
     assert_eq!(first.lines + second.lines, whole.lines);
@@ -63,11 +83,51 @@ pub fn line_formats(bytes: &[u8]) {
     assert!(both.map(place).eq(whole.quarantine.iter().map(place)));
     let rows = first.events.num_rows() + second.events.num_rows();
     assert_eq!(rows, whole.events.num_rows());
+    check_header(format, options, (before, &first), (after, &second));
     // Their columns have the types of the first values.
-    let is_typed = !matches!(format, Format::Json | Format::Logfmt | Format::Regex(_));
+    let is_typed = !matches!(
+        format,
+        Format::Json
+            | Format::Logfmt
+            | Format::Regex(_)
+            | Format::W3c
+            | Format::Csv
+            | Format::Tsv
+            | Format::Fields(_)
+    );
     if is_typed {
         assert_same_columns(&whole.events, [&first.events, &second.events]);
     }
+}
+
+/// Checks that the second block is read as well by a parser that knows the format behind the first,
+/// and that the header is found in bytes that are cut anywhere.
+fn check_header(
+    format: &Format,
+    options: ParseOptions,
+    (before, first): (&[u8], &Parsed),
+    (after, second): (&[u8], &Parsed),
+) {
+    let mut search = HeaderSearch::new(format);
+    let third = before.len() / 3;
+    search.take(&before[..third]);
+    search.take(&before[third..]);
+    assert_eq!(search.format(), first.format);
+    if first.stopped_at.is_some() {
+        return;
+    }
+    let name = first.format.to_string();
+    let mut parser = Parser::new(ParseOptions {
+        format: name.parse().expect("the name of a format"),
+        first_line: 1 + first.lines,
+        first_byte: before.len() as u64,
+        ..options
+    });
+    let alone = parser.parse(after).expect("lines are never an error");
+    assert_eq!(alone.events.num_rows(), second.events.num_rows());
+    let place = |item: &Quarantined| (item.reason, item.line, item.byte, item.raw.clone());
+    let alone = alone.quarantine.iter().map(place);
+    assert!(alone.eq(second.quarantine.iter().map(place)));
 }
 
 fn options(format: Format, flags: u8) -> ParseOptions {

@@ -26,6 +26,17 @@ pub(crate) struct Written<'a> {
     pub(crate) received_us: i64,
 }
 
+impl Written<'_> {
+    /// Makes the place and time of stamps of which only the form matters.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            zone: None,
+            year: None,
+            received_us: 0,
+        }
+    }
+}
+
 /// Reads `Mmm dd [yyyy ]hh:mm:ss[.fraction]`. Returns the time in microseconds since 1970 and the
 /// bytes of the stamp.
 pub(crate) fn read_bsd(text: &[u8], written: Written<'_>) -> Option<(i64, usize)> {

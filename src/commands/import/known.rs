@@ -14,13 +14,16 @@
 //!    counts when no whole line follows it in the source, or when it covers at least
 //!    [`TRUSTED_BYTES`]; what follows has a producer of its own then.
 //! 3. A source that begins with no remembered state is a new one: nothing of it is passed over.
-//! 4. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
+//! 4. A format whose header stands in the source is known from the content before the range, which
+//!    is read again anyway: no state of it is stored.
+//! 5. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
 //!    compared with every source of the stream and site, and they go on under their old name.
 
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use ingest::{Format, HeaderSearch};
 use storage::SourcePosition;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
@@ -124,13 +127,15 @@ pub(super) struct KnownSource {
     pub(super) hasher: Xxh3Default,
     /// The source holds JSON values that are not one to a line.
     pub(super) values: bool,
+    /// The format of the next line.
+    pub(super) format: Format,
     /// The content behind the known bytes.
     pub(super) source: Content,
 }
 
 impl KnownSource {
     /// Makes a source without identity.
-    pub(super) fn nothing(mut source: Content) -> Self {
+    pub(super) fn nothing(mut source: Content, format: &Format) -> Self {
         let mut head = Vec::new();
         // A source that breaks off here does so again when it is imported.
         let _ignored = source
@@ -140,11 +145,11 @@ impl KnownSource {
         let values = ingest::holds_values(&head);
         Self {
             values,
-            ..Self::new(Box::new(Cursor::new(head).chain(source)))
+            ..Self::new(Box::new(Cursor::new(head).chain(source)), format)
         }
     }
 
-    fn new(source: Content) -> Self {
+    fn new(source: Content, format: &Format) -> Self {
         Self {
             producer: None,
             from: 0,
@@ -152,6 +157,7 @@ impl KnownSource {
             mid_line: false,
             hasher: Xxh3Default::new(),
             values: false,
+            format: format.clone(),
             source,
         }
     }
@@ -193,12 +199,12 @@ impl Producers {
         })
     }
 
-    /// Finds the part of a source that was imported before; `again` takes it for a new one at any
-    /// rate.
+    /// Finds the part of a source in some format that was imported before; `again` takes it for a
+    /// new one at any rate.
     pub(super) fn find(
         &mut self,
         sink: &dyn Sink,
-        mut origin: Origin,
+        (mut origin, format): (Origin, &Format),
         again: bool,
     ) -> Result<KnownSource> {
         let mut head = Vec::new();
@@ -212,14 +218,17 @@ impl Producers {
         states.sort_by_key(|state| (state.position.to, state.newest));
         let found = match states.last().map(|last| last.position.to) {
             None => None,
-            Some(furthest) => best(origin.probe(furthest + 1)?, &states),
+            Some(furthest) => {
+                let search = ingest::search_header(format, &head);
+                best(origin.probe(furthest + 1)?, &states, search)
+            }
         };
         let values = ingest::holds_values(&head);
         let Some((state, reached)) = found else {
             return Ok(KnownSource {
                 producer: Some(self.new_name(sink, &head)?),
                 values,
-                ..KnownSource::new(origin.from(0)?)
+                ..KnownSource::new(origin.from(0)?, format)
             });
         };
         let producer = match state.newest {
@@ -233,6 +242,7 @@ impl Producers {
             mid_line: reached.mid_line,
             hasher: reached.hasher,
             values,
+            format: reached.search.format(),
             source: origin.from(state.position.to)?,
         })
     }
@@ -304,6 +314,7 @@ struct Reached {
     hasher: Xxh3Default,
     line_ends: u64,
     mid_line: bool,
+    search: HeaderSearch,
 }
 
 /// Returns the length and hash of a window in a name.
@@ -322,12 +333,17 @@ fn fingerprint(name: &str) -> Option<(usize, u64)> {
 }
 
 /// Returns the best state that `source` begins with; `states` are sorted by their ends. Reads once.
-fn best(mut source: Content, states: &[KnownState]) -> Option<(&KnownState, Reached)> {
+fn best(
+    mut source: Content,
+    states: &[KnownState],
+    search: HeaderSearch,
+) -> Option<(&KnownState, Reached)> {
     let mut at = 0;
     let mut reached = Reached {
         hasher: Xxh3Default::new(),
         line_ends: 0,
         mid_line: false,
+        search,
     };
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut ended = false;
@@ -363,6 +379,7 @@ fn best(mut source: Content, states: &[KnownState]) -> Option<(&KnownState, Reac
 impl Reached {
     fn take(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
+        self.search.take(bytes);
         self.line_ends += memchr::memchr_iter(b'\n', bytes).count() as u64;
         if let Some(last) = bytes.last() {
             self.mid_line = *last != b'\n';

@@ -34,6 +34,8 @@ pub(super) trait Sink {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
     /// Returns the remembered states of a producer, the newest last.
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
+    /// Begins a source, of which the next line is in this format.
+    fn begin(&mut self, format: &Format);
     /// Takes a piece. Returns the format in use, `Auto` while there is none.
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format>;
     /// Waits until every piece is acknowledged; another source may follow.
@@ -59,6 +61,8 @@ pub(super) struct Local {
     stream: Name,
     options: ParseOptions,
     concern: WriteConcern,
+    /// The format in which the source under way begins.
+    format: Format,
     /// The parser of the source under way.
     parser: Option<Parser>,
     /// Kind of the stream, if it existed before the source.
@@ -86,6 +90,7 @@ impl Local {
         Self {
             store,
             stream,
+            format: options.format.clone(),
             options,
             concern,
             parser: None,
@@ -117,11 +122,12 @@ impl Local {
         Ok(())
     }
 
-    /// Begins a source.
-    fn begin(&mut self) -> Parser {
+    /// Makes the parser of the source under way.
+    fn parser(&mut self) -> Parser {
         let snapshot = self.store.snapshot();
         self.kind = intake::stream_kind(&snapshot, &self.stream);
         Parser::new(ParseOptions {
+            format: self.format.clone(),
             schema: intake::stream_schema(&snapshot, &self.stream),
             ..self.options.clone()
         })
@@ -141,11 +147,15 @@ impl Sink for Local {
         Ok(self.store.source_states(producer))
     }
 
+    fn begin(&mut self, format: &Format) {
+        self.format = format.clone();
+    }
+
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
         let received_us = SystemClock.now_us();
         let mut parser = match self.parser.take() {
             Some(parser) => parser,
-            None => self.begin(),
+            None => self.parser(),
         };
         parser.set_received(received_us);
         let parsed = parser.parse_block(&piece.block)?;
@@ -230,6 +240,10 @@ impl Sink for Remote {
         self.client.source_states(producer)
     }
 
+    fn begin(&mut self, format: &Format) {
+        self.format = format.clone();
+    }
+
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
         if self.format == Format::Auto && piece.block.values {
             self.format = Format::Json;
@@ -267,9 +281,12 @@ impl Sink for Remote {
             last_seq: answer.last_seq,
             duplicate: answer.duplicate,
         };
-        let is_empty = |line: &[u8]| line.is_empty() || line == b"\r";
-        let has_items = !piece.block.bytes.split(|b| *b == b'\n').all(is_empty);
+        let has_items = self.format.has_items(&piece.block.bytes);
         check_first(&ack, u64::from(has_items))?;
+        // The next piece is read by the header in this one.
+        if !piece.block.too_long {
+            self.format = self.format.after(&piece.block.bytes);
+        }
         let reasons = &answer.quarantined_by_reason;
         let reasons = reasons
             .iter()

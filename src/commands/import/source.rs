@@ -80,6 +80,7 @@ impl OpenSource {
             .starting_at(known.line_ends + 1, known.from)
             .of_values(known.values)
             .hashing(known.hasher);
+        sink.begin(&known.format);
         let mut progress = Progress {
             producer: known.producer,
             to: known.from,

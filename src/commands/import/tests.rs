@@ -1,6 +1,8 @@
 //! Sequences of what happens to logs, against a model: every line that was ever written whole comes
 //! into the store once, and nothing else does.
 
+mod headers;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -41,6 +43,8 @@ impl Sink for Lines {
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         Ok(self.sources.get(producer).cloned().unwrap_or_default())
     }
+
+    fn begin(&mut self, _: &Format) {}
 
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
         if let Some(left) = &mut self.fails_after {
@@ -90,6 +94,11 @@ fn to_u64(n: usize) -> u64 {
 
 /// Runs an import of files into the lines; whether it came to its end.
 fn import(lines: &mut Lines, files: &[PathBuf], more: &[&str]) -> bool {
+    import_as(Format::Common, lines, files, more)
+}
+
+/// As [`import`], of files in any format.
+fn import_as(format: Format, sink: &mut dyn Sink, files: &[PathBuf], more: &[&str]) -> bool {
     let files = files.iter().map(|f| f.to_str().expect("a path of UTF-8"));
     let words = ["logmill", "import", "--stream", "access"];
     let words = words.into_iter().chain(files).chain(more.iter().copied());
@@ -97,7 +106,7 @@ fn import(lines: &mut Lines, files: &[PathBuf], more: &[&str]) -> bool {
         panic!("an import")
     };
     let options = ParseOptions {
-        format: Format::Common,
+        format,
         site: args.site.clone(),
         ..ParseOptions::default()
     };
@@ -107,7 +116,7 @@ fn import(lines: &mut Lines, files: &[PathBuf], more: &[&str]) -> bool {
         interrupt: Interrupt::default(),
         files: None,
     };
-    import.all(lines, &mut Summary::start()).is_ok()
+    import.all(sink, &mut Summary::start()).is_ok()
 }
 
 /// A folder of logs as a server and logrotate leave it.

@@ -24,7 +24,7 @@ use crate::bad::Bad;
 use crate::documents::is_reserved;
 use crate::error::{Error, Result};
 use crate::formats::documents::PATTERN_BYTES_MAX;
-use crate::reader::{LineReader, ReaderOptions};
+use crate::reader::{LineReader, ReaderOptions, Taken};
 use crate::select::{RAW_LINE, Selection};
 use crate::text::LineText;
 
@@ -306,12 +306,12 @@ struct PatternReader {
 
 impl LineReader for PatternReader {
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         self.line.read(&self.pattern, line, options)?;
         options.check_time(self.line.time_at, self.line.time_us)?;
         self.columns
             .append(line, &self.line, options.site.as_deref());
-        Ok(())
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {

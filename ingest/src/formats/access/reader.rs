@@ -7,7 +7,7 @@ use super::line::{Accept, read};
 use super::stored;
 use crate::bad::Bad;
 use crate::error::Result;
-use crate::reader::{Choice, LineReader, ReaderOptions};
+use crate::reader::{Choice, LineReader, ReaderOptions, Taken};
 use crate::stamp::AccessStamps;
 use crate::text::LineText;
 
@@ -35,11 +35,11 @@ impl AccessReader {
 
 impl LineReader for AccessReader {
     #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<(), Bad> {
+    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
         let fields = read(line.bytes(), self.accept, &mut self.stamps)?;
         options.check_time(fields.time_at, fields.time_us)?;
         self.columns.append(line, &fields, options.site.as_deref());
-        Ok(())
+        Ok(Taken::Event)
     }
 
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch> {

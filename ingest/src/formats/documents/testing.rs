@@ -53,3 +53,16 @@ pub(crate) fn refusal(format: Format, line: &str) -> String {
     );
     bad.remove(0)
 }
+
+/// Checks some fields of the event of a line; one that is null here is none there.
+#[track_caller]
+pub(crate) fn assert_fields(format: Format, line: &str, expected: Value) {
+    let event = event(format, line);
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(
+            event.get(name).unwrap_or(&Value::Null),
+            value,
+            "{name} of {line}"
+        );
+    }
+}

@@ -1,6 +1,7 @@
 //! Items that come one by one, such as those of a quarantine.
 
 use super::*;
+use crate::SourceItem;
 
 /// Items without a place, each with its time of receipt.
 fn items<'a>(kept: &[(&'a [u8], i64)]) -> Vec<SourceItem<'a>> {

@@ -13,7 +13,8 @@ fn state(producer: &str, content: &[u8], newest: bool) -> KnownState {
 
 /// The producer and end of the best state for a content.
 fn best_of(content: &[u8], states: &[KnownState]) -> Option<(String, u64)> {
-    let found = best(Box::new(Cursor::new(content.to_vec())), states);
+    let search = HeaderSearch::new(&Format::Auto);
+    let found = best(Box::new(Cursor::new(content.to_vec())), states, search);
     found.map(|(state, _)| (state.producer.clone(), state.position.to))
 }
 
@@ -68,6 +69,9 @@ fn an_older_state_of_some_length_is_gone_on_from() {
 fn what_is_known_says_where_it_ends() {
     let content = b"a\nb\nhalf of a li";
     let states = [state("a", content, true)];
-    let (_, reached) = best(Box::new(Cursor::new(content.to_vec())), &states).expect("a match");
+    let search = HeaderSearch::new(&Format::Csv);
+    let source = Box::new(Cursor::new(content.to_vec()));
+    let (_, reached) = best(source, &states, search).expect("a match");
     assert_eq!((reached.line_ends, reached.mid_line), (2, true));
+    assert_eq!(reached.search.format().to_string(), "csv:a");
 }
