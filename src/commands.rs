@@ -238,6 +238,8 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         println!("Flight SQL clients: {uri}");
     })?;
     let services = http.into_iter().chain(postgres).chain(flight);
+    #[cfg(feature = "kafka")]
+    let services = services.chain(crate::kafka::sources(&context.config)?);
     serving::run(&context.config, &data, services.collect())
 }
 
@@ -250,6 +252,8 @@ fn is_empty(data: &Path) -> bool {
 }
 
 fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
+    #[cfg(feature = "kafka")]
+    crate::kafka::check(config)?;
     if config.origins.is_empty() {
         println!("# no logmill.toml and no LOGMILL_ variable: every value is the default");
     }

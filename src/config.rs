@@ -6,6 +6,7 @@
 mod anonymise;
 mod host;
 mod ingest_section;
+pub(crate) mod kafka;
 mod place;
 mod server;
 mod stream_format;
@@ -39,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) ingest: Ingest,
     pub(crate) query: Query,
     pub(crate) stream: BTreeMap<String, Stream>,
+    pub(crate) kafka: BTreeMap<String, kafka::Kafka>,
     pub(crate) rollup: BTreeMap<String, aggregator::RollupTable>,
     #[serde(skip)]
     pub(crate) origins: Vec<Origin>,
@@ -319,6 +321,7 @@ impl Config {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
         }
+        self.kafka_problems(&mut problems);
         self.server.problems(&mut problems);
         self.tls.problems(&mut problems);
         let share = self.storage.scrub_share;
@@ -331,11 +334,10 @@ impl Config {
             problems.push(e.to_string());
         }
         if problems.is_empty() {
-            Ok(())
-        } else {
-            let located = problems.iter().map(|p| place::located(source, text, p));
-            Err(Failure::config(located.collect::<Vec<_>>().join("; ")))
+            return Ok(());
         }
+        let located = problems.iter().map(|p| place::located(source, text, p));
+        Err(Failure::config(located.collect::<Vec<_>>().join("; ")))
     }
 
     /// Compares `[stream.NAME]` with the existing streams. Returns the settings that cannot take

@@ -19,6 +19,8 @@ mod flight;
 #[cfg(test)]
 mod fuzzing;
 mod intake;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod listen;
 mod memory;
 mod postgres;

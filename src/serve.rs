@@ -15,6 +15,7 @@ mod parsing;
 mod places;
 mod scrub;
 mod shares;
+mod sources;
 mod workers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,6 +43,7 @@ pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
 pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
+pub(crate) use sources::{SourceBoard, SourceReport};
 
 use bulk::Bulk;
 use scrub::ScrubState;
@@ -76,6 +78,8 @@ pub(crate) struct Serving {
     pub(crate) scrub: ScrubState,
     pub(crate) parsing: Parsing,
     pub(crate) bulk: Bulk,
+    /// Reports of the sources that the server itself reads.
+    pub(crate) sources: SourceBoard,
 }
 
 /// A part of a running server: a listener, or work beside the listeners.
@@ -133,6 +137,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         scrub: ScrubState::default(),
         parsing: Parsing::start()?,
         bulk: Bulk::start()?,
+        sources: SourceBoard::default(),
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();
     for open in services {

@@ -182,6 +182,7 @@ fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo>
         .map(|(producer, at)| SourceInfo {
             producer,
             position: at.to,
+            ..SourceInfo::default()
         })
         .collect()
 }

@@ -18,6 +18,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod anonymise;
+mod attributes;
 mod bad;
 mod detect;
 mod documents;

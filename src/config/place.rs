@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Accepted forms of values: (section, key, form). The section is the first word of its header.
-const FORMS: [(&str, &str, &str); 21] = [
+const FORMS: [(&str, &str, &str); 26] = [
     (
         "stream",
         "retention",
@@ -53,6 +53,19 @@ const FORMS: [(&str, &str, &str); 21] = [
     ),
     ("stream", "quarantine_raw", "quarantine_raw = true or false"),
     ("stream", "format", "a name: format = \"combined\""),
+    (
+        "kafka",
+        "brokers",
+        "a list: brokers = [\"kafka1:9092\", \"kafka2:9092\"]",
+    ),
+    ("kafka", "topics", "a list: topics = [\"web\"]"),
+    ("kafka", "stream", "a name: stream = \"web\""),
+    (
+        "kafka",
+        "start",
+        "start = \"earliest\", \"latest\" or a time: \"2026-10-10T00:00:00Z\"",
+    ),
+    ("kafka", "when_gone", "when_gone = \"stop\" or \"restart\""),
     ("rollup", "stream", "a name: stream = \"events\""),
     ("rollup", "by", "a list of keys: by = [\"site\", \"path\"]"),
     (

@@ -7,6 +7,17 @@ use serde::{Deserialize, Deserializer};
 #[derive(Debug, Clone)]
 pub(crate) struct StreamFormat(pub(super) Result<Format, String>);
 
+impl StreamFormat {
+    /// Returns the format, unless the name is none.
+    #[cfg_attr(
+        not(feature = "kafka"),
+        expect(dead_code, reason = "only the Kafka source has a format of its own")
+    )]
+    pub(crate) fn named(&self) -> Option<Format> {
+        self.0.as_ref().ok().cloned()
+    }
+}
+
 impl<'de> Deserialize<'de> for StreamFormat {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;

@@ -67,7 +67,8 @@ pub(crate) struct CompiledFilter {
 impl Serving {
     /// Returns the data of system tables for the present state of the store.
     pub(crate) fn info(&self) -> StoreInfo {
-        let info = StoreInfo::of_store(&self.store, self.scrub.last_error.lock().clone());
+        let mut info = StoreInfo::of_store(&self.store, self.scrub.last_error.lock().clone());
+        self.sources.add_to(&mut info.sources);
         info.with_access(&self.access)
     }
 

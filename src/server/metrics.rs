@@ -2,6 +2,7 @@
 
 mod process;
 pub(super) mod requests;
+mod sources;
 mod upkeep;
 
 use std::fmt::Write;
@@ -42,6 +43,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     rollups(&mut text, &app);
     upkeep::jobs(&mut text, &app);
     upkeep::uncounted(&mut text, &app);
+    sources::write(&mut text, &app.serving.sources);
     let mut text = upkeep::with_disk(text, &app).await;
     let status = app.serving.store.status();
     text.single(

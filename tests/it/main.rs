@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | `LOGMILL_TRIALS` | 1000 | acknowledgements that `fresh` reads after |
 //! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` and `faults::crash` |
+//! | `LOGMILL_KAFKA_KILLS` | 2 | kills of a server that reads Kafka in `kafka` |
 //! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
@@ -49,6 +50,8 @@ mod identity;
 mod import;
 mod index;
 mod injection;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod kill;
 mod levels;
 mod lock;

@@ -32,12 +32,18 @@ use crate::tables::level::Rollup;
 use crate::tables::stream::indexed::Heads;
 
 /// Position up to which the store has taken the events of an ordered source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SourceInfo {
     /// Name of the source, as the source sends it.
     pub producer: String,
     /// End of the events that the store has taken, in the source's own counter.
     pub position: u64,
+    /// `reading`, `waiting`, `stopped` or `idle`, of a source that the server itself reads.
+    pub state: Option<&'static str>,
+    /// Records that exist and are not stored yet, of such a source.
+    pub lag: Option<u64>,
+    /// Its last error, until it works again.
+    pub error: Option<String>,
 }
 
 /// A user or a token.
@@ -296,6 +302,9 @@ fn sources(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
     vec![
         text("producer", of(&rows, |s| Some(s.producer.clone()))),
         int("position", of(&rows, |s| Some(s.position))),
+        text("state", of(&rows, |s| s.state.map(str::to_owned))),
+        int("lag", of(&rows, |s| s.lag)),
+        text("error", of(&rows, |s| s.error.clone())),
     ]
 }
 

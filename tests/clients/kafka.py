@@ -1,0 +1,149 @@
+"""Kills a server that reads a real broker, and compares what it stored record by record.
+
+    python kafka.py BROKERS LOGMILL --records 2000000 --kills 200
+
+needs the package confluent-kafka and a broker with nothing else to do. A topic is created and filled while the
+server is killed with SIGKILL at random moments; then every number must be in the stream once.
+With --kills 0 the topic is filled first: the time until the server has all of it is its speed.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+PARTITIONS = 4
+BAD_EVERY = 1009
+
+
+def value_of(number):
+    if number % BAD_EVERY == 0:
+        return b"no JSON %d" % number
+    return b'{"number":%d,"host":"10.0.%d.%d","path":"/shop/item/%d","status":200,"size":%d}' % (
+        number, number % 7, number % 251, number % 1000, number % 4096)
+
+
+def fill(brokers, topic, records, seconds, done):
+    producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "linger.ms": 20,
+                         "queue.buffering.max.messages": 500000})
+    failed = []
+
+    def report(error, _message):
+        if error:
+            failed.append(error)
+
+    began = time.time()
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, value_of(number), key=b"k%d" % number,
+                                 partition=number % PARTITIONS, on_delivery=report)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 500 == 0:
+            producer.poll(0)
+            ahead = seconds * number / records - (time.time() - began)
+            if ahead > 0:
+                time.sleep(ahead)
+    assert producer.flush(300) == 0 and not failed, failed[:3]
+    print(f"{records} records produced in {time.time() - began:.1f} s", flush=True)
+    done.set()
+
+
+class Server:
+    def __init__(self, binary, data, config):
+        self.log = open(data + ".log", "ab")
+        self.process = subprocess.Popen(
+            [binary, "--config", config, "serve", data, "--http", "127.0.0.1:0", "--postgres", "off"],
+            stdout=subprocess.PIPE, stderr=self.log)
+        self.url = self.process.stdout.readline().decode().split(" at ")[1].strip().rstrip("/")
+
+    def sql(self, query):
+        body = json.dumps({"sql": query}).encode()
+        request = urllib.request.Request(self.url + "/api/v1/sql", body, {"Content-Type": "application/json"})
+        return json.load(urllib.request.urlopen(request, timeout=300))["rows"]
+
+    def number(self, query):
+        return list(self.sql(query)[0].values())[0]
+
+    def stored(self, stream):
+        if not self.sql(f"SELECT name FROM system.streams WHERE name = '{stream}'"):
+            return 0
+        return self.number(f"SELECT count(*) FROM {stream}") + self.number("SELECT count(*) FROM system.quarantine")
+
+    def end(self, how):
+        self.process.send_signal(how)
+        return self.process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("brokers")
+    parser.add_argument("logmill")
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=os.getpid())
+    parser.add_argument("--options", default='"fetch.wait.max.ms" = 10')
+    args = parser.parse_args()
+    dice = random.Random(args.seed)
+    topic = f"logs_{os.getpid()}"
+    admin = AdminClient({"bootstrap.servers": args.brokers})
+    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        future.result()
+    folder = tempfile.mkdtemp(prefix="logmill-kafka-")
+    data, config = folder + "/data", folder + "/logmill.toml"
+
+    def configure(group):
+        with open(config, "w") as file:
+            file.write(f'[kafka.real]\nbrokers = ["{args.brokers}"]\ntopics = ["{topic}"]\nstream = "logs"\n'
+                       f'format = "json"\ngroup = "{group}"\n[kafka.real.options]\n{args.options}\n')
+
+    done = threading.Event()
+    filling = threading.Thread(target=fill, args=(args.brokers, topic, args.records, args.kills * 1.6, done))
+    filling.start()
+    if args.kills == 0:
+        filling.join()
+    kills, under_load = 0, 0
+    while kills < args.kills:
+        configure(f"{topic}_{kills}")
+        server = Server(args.logmill, data, config)
+        time.sleep(dice.uniform(0.02, 2.0))
+        server.end(signal.SIGKILL)
+        kills += 1
+        under_load += not done.is_set()
+    filling.join()
+    configure(f"{topic}_last")
+    server = Server(args.logmill, data, config)
+    began, first = time.time(), None
+    while (stored := server.stored("logs")) < args.records:
+        if stored and first is None:
+            first = (time.time(), stored)
+        assert time.time() - began < 600, f"only {stored} of {args.records}"
+        time.sleep(0.05)
+    ended = time.time()
+    bad = (args.records + BAD_EVERY - 1) // BAD_EVERY
+    expected = (args.records - bad, args.records - bad, bad, bad)
+    found = (server.number("SELECT count(*) FROM logs"), server.number("SELECT count(DISTINCT number) FROM logs"),
+             server.number("SELECT count(*) FROM system.quarantine"),
+             server.number("SELECT count(DISTINCT raw) FROM system.quarantine"))
+    span = server.sql("SELECT min(number) AS low, max(number) AS high FROM logs")[0]
+    print(f"seed {args.seed}: {kills} kills, {under_load} of them while records came; stored, distinct, bad, distinct: "
+          f"{found}, expected {expected}; {span}")
+    if first and args.kills == 0:
+        rate = (args.records - first[1]) / (ended - first[0])
+        print(f"{ended - began:.2f} s from the start, {rate:,.0f} records a second once reading")
+    print("stop:", server.end(signal.SIGTERM))
+    assert found == expected
+
+
+main()
