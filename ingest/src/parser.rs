@@ -8,6 +8,7 @@
 //! * `rank` counts the events and quarantined lines of one call, `index` all lines of the source,
 //!   `line` and `byte` are places in the source. All rise together.
 
+mod records;
 mod tally;
 
 use arrow::array::Array;
@@ -21,7 +22,7 @@ use crate::options::ParseOptions;
 use crate::parsed::Parsed;
 use crate::reader::{Choice, LineReader, ReaderOptions};
 use crate::select;
-use crate::source::{JsonValues, Lines, SourceBlock, SourceItem, holds_values, without_bom};
+use crate::source::{JsonValues, Lines, SourceBlock, holds_values, without_bom};
 use crate::text::{LineText, TextColumn};
 
 /// The largest block that is taken at once. Text columns address 2^31 bytes, and the columns of a
@@ -44,6 +45,7 @@ pub struct Parser {
     values: Option<bool>,
     bytes_max: usize,
     item_bytes: usize,
+    record_bytes_max: usize,
     line: u64,
     byte: u64,
     index: u64,
@@ -65,6 +67,7 @@ impl Parser {
             max_future_us: options.max_future_us,
             tz: options.tz,
             year: options.year,
+            sender: None,
             schema: options.schema,
             columns_max: options.columns_max,
             selection: options.selection,
@@ -80,6 +83,7 @@ impl Parser {
             values: options.values,
             bytes_max: options.bytes_max,
             item_bytes: options.item_bytes,
+            record_bytes_max: options.record_bytes_max,
             line: options.first_line,
             byte: options.first_byte,
             index: 0,
@@ -201,34 +205,6 @@ impl Parser {
             count => (lines.position() as u64, count),
         };
         self.finish(tally, count, taken)
-    }
-
-    /// Reads discrete records, each with its own place and time of receipt; `rank` and `index`
-    /// count them. A record that is empty, or that holds line ends, is an item like any other.
-    ///
-    /// # Errors
-    /// [`Error::TooMuch`].
-    pub fn parse_items<'a>(
-        &mut self,
-        items: impl Iterator<Item = SourceItem<'a>> + Clone,
-    ) -> Result<Parsed> {
-        if self.undecided.is_some() {
-            let sample = items.clone().take(SAMPLE_LINES as usize);
-            let sample: Vec<&[u8]> = sample.map(|item| item.bytes).collect();
-            self.decide(&sample.join(&b'\n'));
-        }
-        let mut tally = self.tally();
-        if self.stopped_at.is_none() {
-            self.reader.expect_lines(&|| items.clone().count());
-            for item in items {
-                self.set_received(item.received_us);
-                let text = LineText::of(&item.bytes[self.mark_of(item.bytes)..]);
-                if !self.take(&mut tally, text, item.bytes, (item.line, item.byte))? {
-                    break;
-                }
-            }
-        }
-        self.finish(tally, 0, 0)
     }
 
     /// Quarantines a line of `length` bytes, its end included, of which only the beginning is

@@ -92,6 +92,7 @@ pub(super) fn recognise_stamped(read: ReadLine, line: &[u8]) -> Result<Fit, Bad>
         zone: None,
         year: None,
         received_us: 0,
+        sender: None,
     };
     let mut row = DocumentRow::default();
     read(LineText::of(line), &mut row, written)?;

@@ -9,7 +9,8 @@
 //!
 //! A priority gives `facility` and `level`, by the names of RFC 5424, section 6.2.1, as rsyslog
 //! shortens them. The text is `line`, structured data are `structured_data.ID.NAME`. RFC 3164 has
-//! no year and no zone: those of the receipt, or of the options.
+//! no year and no zone: those of the receipt, or of the options. A line that names no host has the
+//! address of its sender, where a listener knows one.
 
 mod structured;
 
@@ -49,6 +50,20 @@ const LEVEL_WORDS: [&str; 9] = [
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
+    read_line(line, row, written)?;
+    let has_host = || {
+        row.fields
+            .iter()
+            .any(|field| row.str(&field.name) == "host")
+    };
+    match written.sender {
+        Some(sender) if !has_host() => row.push_text("host", sender),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn read_line(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
     let mut line = SyslogLine { line, at: 0 };
     let priority = line.priority();
     if let Some(priority) = priority {
