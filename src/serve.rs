@@ -15,6 +15,7 @@ mod parsing;
 mod places;
 mod scrub;
 mod shares;
+mod shipper_counts;
 mod workers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,6 +43,7 @@ pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
 pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
+pub(crate) use shipper_counts::ShipperCounts;
 
 use bulk::Bulk;
 use scrub::ScrubState;
@@ -76,6 +78,7 @@ pub(crate) struct Serving {
     pub(crate) scrub: ScrubState,
     pub(crate) parsing: Parsing,
     pub(crate) bulk: Bulk,
+    pub(crate) shippers: ShipperCounts,
 }
 
 /// A part of a running server: a listener, or work beside the listeners.
@@ -133,6 +136,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         scrub: ScrubState::default(),
         parsing: Parsing::start()?,
         bulk: Bulk::start()?,
+        shippers: ShipperCounts::default(),
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();
     for open in services {

@@ -18,6 +18,7 @@
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
 //! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with database drivers, for `postgres`, `flight` |
 //! | `LOGMILL_GRAFANA_PYTHON` | unset | a Python with `grafana-foundation-sdk`, for `grafana` |
+//! | `LOGMILL_SYSLOG_NG` | unset | the folder of an unpacked syslog-ng, for `shippers` |
 //! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, for `grafana` |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
@@ -72,6 +73,7 @@ mod requests;
 mod rollup;
 mod shapes;
 mod shares;
+mod shippers;
 mod slice;
 mod slt;
 mod starve;

@@ -1,0 +1,182 @@
+//! rsyslog, syslog-ng and logger, configured by the snippets of `docs/shippers/syslog.md`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::syslog::serve;
+use super::{Background, assert_each_once, installed, numbers, snippet};
+use crate::support::{Home, finish, run};
+
+/// Records that each client sends.
+const SENT: usize = 3000;
+const PAGE: &str = "syslog.md";
+
+/// Returns a block of the page that sends to this port.
+fn snippet_for(contains: &str, address: &str) -> String {
+    let (_, port) = address.rsplit_once(':').expect("an address");
+    let block = snippet(PAGE, contains);
+    assert!(block.contains("5514"), "{block}");
+    block.replace("5514", port)
+}
+
+/// Starts rsyslog, which reads the file `numbers` and sends its lines as a snippet says.
+pub(super) fn rsyslog(program: &Path, home: &Home, snippet: &str) -> Background {
+    let work = home.path("");
+    let config = format!(
+        "global(workDirectory=\"{work}\")\nmodule(load=\"imfile\")\ninput(type=\"imfile\" File=\"{}\" Tag=\"numbers:\" addMetadata=\"off\")\n{snippet}",
+        home.path("numbers"),
+    );
+    let config = home.file("rsyslog.conf", config);
+    let pid = home.path("rsyslog.pid");
+    Background::start(
+        home,
+        Command::new(program).args(["-n", "-f", &config, "-i", &pid]),
+    )
+}
+
+#[test]
+fn rsyslog_sends_over_tcp() {
+    let Some(program) = installed("rsyslogd") else {
+        return;
+    };
+    let home = Home::new();
+    let (server, _, tcp) = serve(&home, &[]);
+    home.file("numbers", numbers(SENT));
+    let _running = rsyslog(&program, &home, &snippet_for("# TCP\n", &tcp));
+    assert_each_once(&server, "syslog", SENT);
+    let row = &server.sql("SELECT DISTINCT app, facility, level FROM syslog")[0];
+    assert_eq!(
+        row.to_string(),
+        r#"{"app":"numbers","facility":"local0","level":"notice"}"#
+    );
+}
+
+#[test]
+fn rsyslog_sends_over_tls() {
+    let Some(program) = installed("rsyslogd") else {
+        return;
+    };
+    if !is_there("rsyslog/lmnsd_gtls.so") {
+        println!("skipped: rsyslog-gnutls is not installed");
+        return;
+    }
+    let home = Home::new();
+    let out = home.path("certificates");
+    run(&["tls", "self-signed", "--out", &out, "--name", "localhost"]).code(0);
+    let (cert, key) = (format!("{out}/cert.pem"), format!("{out}/key.pem"));
+    let (server, _, tcp) = serve(
+        &home,
+        &[("LOGMILL_TLS__CERT", &cert), ("LOGMILL_TLS__KEY", &key)],
+    );
+    home.file("numbers", numbers(SENT));
+    let snippet = snippet_for("# TLS\n", &tcp).replace("/etc/rsyslog.d/logmill.pem", &cert);
+    let _running = rsyslog(&program, &home, &snippet);
+    let ca = ["--ca-file", &cert];
+    let query = "SELECT count(*) AS n, count(DISTINCT line) AS lines FROM syslog";
+    let url = server.url.replace("127.0.0.1", "localhost");
+    super::wait_for(|| {
+        let told = run(&[
+            &["sql", query, "--server", &url, "--output", "json"][..],
+            &ca,
+        ]
+        .concat());
+        told.code == 0 && told.json()[0]["n"] == SENT && told.json()[0]["lines"] == SENT
+    });
+}
+
+/// Returns whether a library of Debian's is installed.
+pub(super) fn is_there(library: &str) -> bool {
+    let folders = std::fs::read_dir("/usr/lib").expect("a folder of libraries");
+    folders
+        .flatten()
+        .any(|folder| folder.path().join(library).exists())
+}
+
+/// Returns syslog-ng, installed or unpacked: Debian has it and rsyslog at the same place.
+fn syslog_ng() -> Option<(Command, Option<PathBuf>)> {
+    let Some(root) = std::env::var_os("LOGMILL_SYSLOG_NG").map(PathBuf::from) else {
+        return installed("syslog-ng").map(|program| (Command::new(program), None));
+    };
+    let libraries = root.join("usr/lib/syslog-ng");
+    let mut command = Command::new(root.join("usr/sbin/syslog-ng"));
+    command.env("LD_LIBRARY_PATH", &libraries);
+    let modules = std::fs::read_dir(&libraries)
+        .expect("its libraries")
+        .flatten();
+    let modules = modules
+        .map(|folder| folder.path())
+        .find(|folder| folder.is_dir());
+    Some((command, modules))
+}
+
+fn syslog_ng_sends(destination: &str) {
+    let Some((mut command, modules)) = syslog_ng() else {
+        return;
+    };
+    let home = Home::new();
+    let (server, _, tcp) = serve(&home, &[]);
+    home.file("numbers", numbers(SENT));
+    let config = format!(
+        "@version: 3.35\nsource s_numbers {{ file(\"{}\" flags(no-parse) follow-freq(0.1) program-override(\"numbers\")); }};\n{}log {{ source(s_numbers); destination({destination}); }};\n",
+        home.path("numbers"),
+        snippet_for(destination, &tcp),
+    );
+    let config = home.file("syslog-ng.conf", config);
+    command.args(["-F", "--no-caps", "--stderr", "-f", &config]);
+    for (option, name) in [("-R", "persist"), ("-p", "pid"), ("-c", "control")] {
+        command.args([option, &home.path(name)]);
+    }
+    command.args(
+        modules
+            .iter()
+            .map(|folder| format!("--module-path={}", folder.display())),
+    );
+    let _running = Background::start(&home, &mut command);
+    assert_each_once(&server, "syslog", SENT);
+    assert_eq!(
+        server.sql("SELECT DISTINCT app FROM syslog")[0]["app"],
+        "numbers"
+    );
+}
+
+#[test]
+fn syslog_ng_sends_with_octet_counting() {
+    syslog_ng_sends("d_counted");
+}
+
+#[test]
+fn syslog_ng_sends_lines() {
+    syslog_ng_sends("d_lines");
+}
+
+#[test]
+fn logger_sends_over_tcp_and_udp() {
+    let Some(program) = installed("logger") else {
+        return;
+    };
+    let page = snippet(PAGE, "-t backup");
+    for (option, count) in [("-T", SENT), ("-d", 500)] {
+        let home = Home::new();
+        let (server, udp, tcp) = serve(&home, &[]);
+        let address = if option == "-T" { tcp } else { udp };
+        let (_, port) = address.rsplit_once(':').expect("an address");
+        let line = page
+            .lines()
+            .find(|line| line.contains(option))
+            .expect("a line for it");
+        let line = line.replace("5514", port);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["logger", options @ .., "\"finished\""] = &words[..] else {
+            panic!("{line}");
+        };
+        let file = home.file("numbers", numbers(count));
+        let mut command = Command::new(&program);
+        command.args(options).args(["-f", &file]);
+        finish(&mut command, &[]).code(0);
+        assert_each_once(&server, "syslog", count);
+        assert_eq!(
+            server.sql("SELECT DISTINCT app FROM syslog")[0]["app"],
+            "backup"
+        );
+    }
+}
