@@ -2,6 +2,7 @@
 
 mod accounts;
 mod grafana;
+mod shippers;
 mod sql;
 
 use std::path::PathBuf;
@@ -161,6 +162,8 @@ pub(crate) struct ServeArgs {
     /// The address for Arrow Flight SQL clients, or off.
     #[arg(long, value_name = "ADDR")]
     pub(crate) flight: Option<String>,
+    #[command(flatten)]
+    pub(crate) shippers: shippers::ShipperArgs,
     /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.
     #[arg(long)]
     pub(crate) insecure_plaintext: bool,

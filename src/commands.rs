@@ -34,7 +34,7 @@ use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result, tell};
-use crate::{demo, flight, postgres, serve as serving, server, wiring};
+use crate::{demo, flight, fluent, postgres, relp, serve as serving, server, syslog, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
@@ -213,6 +213,7 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     if let Some(flight) = args.flight {
         context.config.server.flight = flight;
     }
+    args.shippers.apply(&mut context.config);
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only;
@@ -240,6 +241,9 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     let services = http.into_iter().chain(postgres).chain(flight);
     #[cfg(feature = "kafka")]
     let services = services.chain(crate::kafka::sources(&context.config)?);
+    let syslog = syslog::services(&context.config)?;
+    let services = services.chain(syslog).chain(relp::relp(&context.config)?);
+    let services = services.chain(fluent::fluent(&context.config)?);
     serving::run(&context.config, &data, services.collect())
 }
 

@@ -8,13 +8,17 @@ mod host;
 mod ingest_section;
 pub(crate) mod kafka;
 mod place;
+mod retention;
 mod server;
+mod shippers;
 mod stream_format;
 mod tls;
 
 pub(crate) use host::Authority;
 pub(crate) use ingest_section::Ingest;
+use retention::Retention;
 pub(crate) use server::Server;
+pub(crate) use shippers::{Fluent, FluentRule, Relp, Syslog};
 use stream_format::StreamFormat;
 pub(crate) use tls::Tls;
 
@@ -38,6 +42,9 @@ pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) storage: Storage,
     pub(crate) ingest: Ingest,
+    pub(crate) syslog: Syslog,
+    pub(crate) relp: Relp,
+    pub(crate) fluent: Fluent,
     pub(crate) query: Query,
     pub(crate) stream: BTreeMap<String, Stream>,
     pub(crate) kafka: BTreeMap<String, kafka::Kafka>,
@@ -183,32 +190,6 @@ pub(crate) struct Stream {
     pub(crate) quarantine_raw: bool,
 }
 
-/// Limits of a stream's raw events; at least one is set.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Retention {
-    pub(crate) age: Option<Span>,
-    pub(crate) bytes: Option<Bytes>,
-}
-
-impl Retention {
-    fn problem(self) -> Option<&'static str> {
-        if self.age.is_none() && self.bytes.is_none() {
-            return Some("write age, bytes or both, as in { age = \"90d\", bytes = \"200GB\" }");
-        }
-        let nothing = self.age.is_some_and(|age| age.micros() == 0)
-            || self.bytes.is_some_and(|bytes| bytes.0 == 0);
-        nothing.then_some("0 would keep nothing")
-    }
-
-    fn limits(self) -> storage::Retention {
-        storage::Retention {
-            age_us: self.age.map(Span::micros),
-            bytes: self.bytes.map(|bytes| bytes.0),
-        }
-    }
-}
-
 /// Default write concern of a stream, for requests that name none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -269,6 +250,9 @@ impl Config {
             ("tls", serde_json::to_value(&self.tls)),
             ("storage", serde_json::to_value(&self.storage)),
             ("ingest", serde_json::to_value(&self.ingest)),
+            ("syslog", serde_json::to_value(&self.syslog)),
+            ("relp", serde_json::to_value(&self.relp)),
+            ("fluent", serde_json::to_value(&self.fluent)),
             ("query", serde_json::to_value(&self.query)),
         ];
         let mut settings = Vec::new();
@@ -324,6 +308,9 @@ impl Config {
         self.kafka_problems(&mut problems);
         self.server.problems(&mut problems);
         self.tls.problems(&mut problems);
+        self.syslog.problems(&mut problems);
+        self.relp.problems(&mut problems);
+        self.fluent.problems(&mut problems);
         let share = self.storage.scrub_share;
         if !(0.0..=1.0).contains(&share) {
             problems.push(format!(

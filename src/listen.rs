@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 
 use crate::failure::{FAILED, Failure, Result};
 use crate::serve::{Service, Serving, Stop};
@@ -32,6 +33,15 @@ use socket::Socket;
 /// (`net.core.somaxconn`, 4,096 on Linux). It drops the first packet of one beyond them, which the
 /// client sends again after a second.
 const BACKLOG: u32 = 4096;
+
+/// Silence after which the kernel asks a client for a sign of life, where its protocol does not:
+/// the first time, and then at each interval. It gives up after [`KEEP_ALIVE_RETRIES`].
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_RETRIES: u32 = 4;
+/// Bytes of datagrams that the kernel keeps until they are read, if its own limit allows them
+/// (`net.core.rmem_max`, 208 KiB on Linux).
+const DATAGRAM_BYTES_KEPT: usize = 16 << 20;
 
 /// The address of a listener as the user wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +81,25 @@ impl Address {
     /// If the address is taken. If other machines can reach it and the store is open, or the
     /// connections would not be encrypted.
     pub(crate) fn bind(&self, serving: &Serving) -> Result<TcpListener> {
+        self.bind_checked(serving, serving.tls.is_some(), bind)
+    }
+
+    /// Binds a socket for datagrams.
+    ///
+    /// # Errors
+    /// As [`Address::bind`]. Datagrams are not encrypted.
+    pub(crate) fn bind_datagrams(&self, serving: &Serving) -> Result<UdpSocket> {
+        self.bind_checked(serving, false, bind_datagrams)
+    }
+
+    fn bind_checked<S>(
+        &self,
+        serving: &Serving,
+        is_encrypted: bool,
+        bind: impl FnOnce(SocketAddr) -> io::Result<S>,
+    ) -> Result<S> {
         if !self.address.ip().is_loopback() {
-            self.check_exposed(serving)?;
+            self.check_exposed(serving, is_encrypted)?;
             serving.access.close();
         }
         let bound = serving.runtime.block_on(async { bind(self.address) });
@@ -80,15 +107,18 @@ impl Address {
     }
 
     /// Checks that a listener beyond this machine asks for a login and is encrypted.
-    fn check_exposed(&self, serving: &Serving) -> Result<()> {
+    fn check_exposed(&self, serving: &Serving, is_encrypted: bool) -> Result<()> {
         let mut missing = Vec::new();
         if serving.access.accounts().is_empty() {
             missing.push(
                 "the store has no users: run `logmill user add NAME --role admin --data DIR`",
             );
         }
-        if serving.tls.is_none() && !serving.config.server.insecure_plaintext {
-            missing.push("there is no certificate: run `logmill tls self-signed` and add its output to logmill.toml, or accept plain text with --insecure-plaintext");
+        if !is_encrypted && !serving.config.server.insecure_plaintext {
+            missing.push(match serving.tls.is_some() {
+                true => "datagrams are not encrypted: use TCP with TLS, or accept plain text with --insecure-plaintext",
+                false => "there is no certificate: run `logmill tls self-signed` and add its output to logmill.toml, or accept plain text with --insecure-plaintext",
+            });
         }
         match missing.is_empty() {
             true => Ok(()),
@@ -111,6 +141,13 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+fn bind_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = std::net::UdpSocket::bind(address)?;
+    SockRef::from(&socket).set_recv_buffer_size(DATAGRAM_BYTES_KEPT)?;
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
 }
 
 /// Returns the address at which clients on this machine reach a listener.
@@ -168,6 +205,17 @@ impl Accepted {
             client: self.client,
             local: self.socket.local_addr().ok()?,
         })
+    }
+
+    /// Lets the kernel close the connection if the machine of the client has gone.
+    pub(crate) fn keep_alive(&self) {
+        let often = TcpKeepalive::new()
+            .with_time(KEEP_ALIVE_AFTER)
+            .with_interval(KEEP_ALIVE_INTERVAL)
+            .with_retries(KEEP_ALIVE_RETRIES);
+        if let Err(error) = SockRef::from(&self.socket).set_tcp_keepalive(&often) {
+            tracing::debug!(%error, "could not set SO_KEEPALIVE");
+        }
     }
 
     /// Waits for the first byte and leaves it in the socket; `None` if the client sends none.

@@ -15,6 +15,7 @@ mod parsing;
 mod places;
 mod scrub;
 mod shares;
+mod shipper_counts;
 mod sources;
 mod workers;
 
@@ -43,6 +44,7 @@ pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
 pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
+pub(crate) use shipper_counts::ShipperCounts;
 pub(crate) use sources::{SourceBoard, SourceReport};
 
 use bulk::Bulk;
@@ -80,6 +82,7 @@ pub(crate) struct Serving {
     pub(crate) bulk: Bulk,
     /// Reports of the sources that the server itself reads.
     pub(crate) sources: SourceBoard,
+    pub(crate) shippers: ShipperCounts,
 }
 
 /// A part of a running server: a listener, or work beside the listeners.
@@ -138,6 +141,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         parsing: Parsing::start()?,
         bulk: Bulk::start()?,
         sources: SourceBoard::default(),
+        shippers: ShipperCounts::default(),
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();
     for open in services {

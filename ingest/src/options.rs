@@ -49,6 +49,9 @@ pub struct ParseOptions {
     pub bytes_max: usize,
     /// Bytes that the caller adds to each quarantined line: the names of its stream and source.
     pub item_bytes: usize,
+    /// The most bytes of a discrete record. A listener hands over one byte more of a longer one,
+    /// and the record is quarantined.
+    pub record_bytes_max: usize,
 }
 
 impl Default for ParseOptions {
@@ -71,6 +74,7 @@ impl Default for ParseOptions {
             values: None,
             bytes_max: usize::MAX,
             item_bytes: 0,
+            record_bytes_max: usize::MAX,
         }
     }
 }

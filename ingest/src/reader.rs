@@ -1,6 +1,7 @@
 //! The contract of a format: its entry in the table of `formats.rs`, and the reader of its lines.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use jiff::tz::TimeZone;
@@ -84,6 +85,8 @@ pub(crate) struct ReaderOptions {
     pub(crate) max_future_us: i64,
     pub(crate) tz: Option<TimeZone>,
     pub(crate) year: Option<i16>,
+    /// The sender of the next line, where its protocol has one.
+    pub(crate) sender: Option<Arc<str>>,
     pub(crate) schema: Vec<Column>,
     pub(crate) columns_max: usize,
     pub(crate) selection: Selection,
@@ -97,6 +100,7 @@ impl ReaderOptions {
             zone: self.tz.as_ref(),
             year: self.year,
             received_us: self.received_us,
+            sender: self.sender.as_deref(),
         }
     }
 

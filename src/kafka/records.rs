@@ -105,6 +105,7 @@ impl Records {
                 received_us: record.received_us,
                 line: 0,
                 byte: record.offset,
+                sender: None,
             })
         })
     }

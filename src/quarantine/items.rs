@@ -63,6 +63,7 @@ impl Item {
             received_us: self.time_us,
             line: u64::try_from(self.line).unwrap_or(0),
             byte: u64::try_from(self.byte).unwrap_or(0),
+            sender: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod process;
 pub(super) mod requests;
+mod shippers;
 mod sources;
 mod upkeep;
 
@@ -72,6 +73,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     );
     app.requests.write(&mut text);
     listener(&mut text, &app);
+    shippers::write(&mut text, &app.serving.shippers);
     text.single(
         "logmill_queries_running",
         "gauge",

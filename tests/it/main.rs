@@ -19,6 +19,7 @@
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
 //! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients, for `postgres`, `flight`, `shippers` |
 //! | `LOGMILL_GRAFANA_PYTHON` | unset | a Python with `grafana-foundation-sdk`, for `grafana` |
+//! | `LOGMILL_SYSLOG_NG` | unset | the folder of an unpacked syslog-ng, for `shippers` |
 //! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, for `grafana` |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
@@ -77,6 +78,7 @@ mod rollup;
 mod shapes;
 mod shares;
 mod shippers;
+mod shippers_http;
 mod slice;
 mod slt;
 mod starve;

@@ -1,427 +1,169 @@
-//! The protocols of shippers over HTTP: bodies as their specifications have them, and real clients.
-//!
-//! Bodies of protobuf are written by a few lines here, which share nothing with the decoder.
+//! The listeners for log shippers, with the shippers themselves where they are installed: each
+//! sends numbered records, and the store has each number exactly once.
 
 mod clients;
-mod protobuf;
+mod fluent;
+mod relp;
+mod syslog;
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::support::{Answer, Home, PAST_S, Server, run};
-use protobuf::{Field, bytes, fixed64, message, snappy, varint};
+use crate::support::{Home, PATIENCE, Server};
 
-const PROTOBUF: (&str, &str) = ("Content-Type", "application/x-protobuf");
-/// A time of the past, in nanoseconds, that is no whole microsecond.
-const NS: i64 = PAST_S * 1_000_000_000 + 123_456_789;
-
-/// Returns the rows of a query as one JSON value.
-fn rows(server: &Server, query: &str) -> Value {
-    Value::Array(server.sql(query))
+/// Lines that clients send: `number 0`, `number 1` and so on.
+fn numbers(count: usize) -> String {
+    (0..count).map(|n| format!("number {n}\n")).collect()
 }
 
-/// Returns the time of `NS` plus so many seconds, as SQL answers it.
-fn time(seconds: i64) -> String {
-    let server_form = ["2024-03-01T00:00:00.123456Z", "2024-03-01T00:00:01.123456Z"];
-    assert_eq!(PAST_S, 1_709_251_200);
-    server_form[usize::try_from(seconds).expect("0 or 1")].to_owned()
+/// Waits until something is so.
+#[track_caller]
+fn wait_for(is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "it does not come about");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
-#[test]
-fn bulk_answers_for_each_item_and_a_retry_with_a_key_stores_nothing_twice() {
-    let home = Home::new();
-    let server = Server::start(&home.data);
-    let body = [
-        r#"{"create":{"_index":"logs-app-2024.03.01"}}"#,
-        r#"{"@timestamp":"2024-03-01T00:00:00Z","message":"a","n":1}"#,
-        r#"{"index":{"_index":"web","_id":"own-1"}}"#,
-        r#"{"@timestamp":"2024-03-01T00:00:01Z","n":2}"#,
-        r#"{"update":{"_index":"web","_id":"own-1"}}"#,
-        r#"{"doc":{"n":3}}"#,
-        r#"{"index":{"_index":"web"}}"#,
-        r#"{"@timestamp":"2024-03-01T00:00:02Z","n":"#,
-        r#"{"delete":{"_index":"web","_id":"own-1"}}"#,
-        r#"{"index":{"_index":"web"}}"#,
-        r#"{"@timestamp":"2024-03-01T00:00:03Z","n":4}"#,
-        "",
-    ]
-    .join("\n");
-    let headers = [
-        ("Idempotency-Key", "k-1"),
-        ("Content-Type", "application/x-ndjson"),
-    ];
-    let path = "/_bulk?w=1&j=true&refresh=wait_for&filter_path=errors";
-    for _ in 0..3 {
-        let answer = server.post(path, &headers, body.as_bytes()).status(200);
-        assert_eq!(answer.header("x-elastic-product"), "Elasticsearch");
-        let answer = answer.json();
-        assert_eq!(answer["errors"], true);
-        let items = answer["items"].as_array().expect("items");
-        let outcomes: Vec<_> = items
-            .iter()
-            .map(|item| {
-                let (action, item) = item.as_object().and_then(|i| i.iter().next()).expect("one");
-                (action.as_str(), item["status"].as_u64().expect("a status"))
-            })
-            .collect();
-        let expected = [
-            ("create", 201),
-            ("index", 201),
-            ("update", 400),
-            ("index", 400),
-            ("delete", 400),
-            ("index", 201),
-        ];
-        assert_eq!(outcomes, expected, "{answer:#}");
-        assert_eq!(items[0]["create"]["_index"], "logs-app-2024.03.01");
-        assert_eq!(items[1]["index"]["_id"], "own-1");
-        let reason = items[3]["index"]["error"]["reason"]
-            .as_str()
-            .expect("a reason");
-        assert!(
-            reason.contains("bad_json") && reason.contains("quarantine"),
-            "{reason}"
-        );
-    }
-    let of_web = rows(
-        &server,
-        "SELECT _id = 'own-1' AS own, n FROM web ORDER BY time",
-    );
-    let nulls = json!([{"own": true, "n": 2}, {"own": false, "n": 4}]);
-    assert_eq!(of_web, nulls);
-    let of_app = rows(&server, "SELECT message, n FROM logs_app");
-    assert_eq!(of_app, json!([{"message": "a", "n": 1}]));
-    assert_eq!(
-        server.number("SELECT count(*) AS n FROM system.quarantine"),
-        1
-    );
-    // The same key with another body is an error of its sender.
-    let other = server.post(
-        "/_bulk",
-        &headers,
-        b"{\"index\":{\"_index\":\"web\"}}\n{\"n\":9}\n",
-    );
-    let other = other.status(422).json();
-    assert_eq!(other["status"], 422, "{other}");
-    let malformed = server
-        .post("/web/_bulk", &[], b"{\"index\":{}}\n")
-        .status(400)
-        .json();
-    assert_eq!(
-        malformed["error"]["type"], "illegal_argument_exception",
-        "{malformed}"
-    );
-    let fixed = "/elasticsearch/anything/_bulk?stream=fixed";
-    server
-        .post(fixed, &[], b"{\"index\":{}}\n{\"n\":1}\n")
-        .status(200);
-    assert_eq!(server.number("SELECT count(*) AS n FROM fixed"), 1);
-}
-
-#[test]
-fn clients_of_elasticsearch_are_greeted_and_browsers_get_the_page() {
-    let home = Home::new();
-    let server = Server::start(&home.data);
-    for path in ["/", "/elasticsearch", "/elasticsearch/"] {
-        let answer = server
-            .get_with(path, &[("Accept", "application/json")])
-            .status(200);
-        assert_eq!(
-            answer.header("x-elastic-product"),
-            "Elasticsearch",
-            "{path}"
-        );
-        assert_eq!(answer.json()["tagline"], "You Know, for Search");
-    }
-    for accept in ["text/html,application/xhtml+xml,*/*;q=0.8", "*/*"] {
-        let page = server.get_with("/", &[("Accept", accept)]).status(200);
-        assert!(
-            page.header("content-type").starts_with("text/html"),
-            "{accept}"
-        );
-    }
-    for path in [
-        "/_license",
-        "/_cluster/health",
-        "/elasticsearch/_ilm/policy/filebeat",
-    ] {
-        server.get(path).status(200);
-    }
-    let unknown = server.get("/_search").status(404);
-    assert_eq!(unknown.header("x-elastic-product"), "Elasticsearch");
-}
-
-#[test]
-fn a_push_of_loki_is_stored_from_json_and_from_protobuf() {
-    let home = Home::new();
-    let server = Server::start(&home.data);
-    let labels = json!({"service_name": "Check-Out", "level": "warn"});
-    let body = json!({"streams": [{"stream": labels, "values": [
-        [NS.to_string(), "first"],
-        [(NS + 1_000_000_000).to_string(), "second", {"trace": "t1"}],
-    ]}]});
-    let answer = server.post("/loki/api/v1/push", &[], body.to_string().as_bytes());
-    answer.status(204);
-    let query =
-        "SELECT time, time_nanos, line, level, service_name, trace FROM check_out ORDER BY time";
-    let row = |seconds, line: &str, trace: Value| {
-        json!({"time": time(seconds), "time_nanos": 789, "line": line, "level": "warn",
-            "service_name": "Check-Out", "trace": trace})
-    };
-    let expected = json!([row(0, "first", Value::Null), row(1, "second", json!("t1"))]);
-    assert_eq!(rows(&server, query), expected);
-
-    let entry = |ns: i64, line: &str, metadata: &[(&str, &str)]| {
-        let time = message(&[
-            Field(1, varint(ns / 1_000_000_000)),
-            Field(2, varint(ns % 1_000_000_000)),
-        ]);
-        let mut fields = vec![Field(1, bytes(&time)), Field(2, bytes(line.as_bytes()))];
-        for (name, value) in metadata {
-            let pair = message(&[
-                Field(1, bytes(name.as_bytes())),
-                Field(2, bytes(value.as_bytes())),
-            ]);
-            fields.push(Field(3, bytes(&pair)));
+/// Waits until a query returns a number.
+#[track_caller]
+fn wait_for_number(server: &Server, query: &str, wanted: u64) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        // The stream may not exist yet.
+        let answer = server.post("/api/v1/sql", &[], query.as_bytes());
+        let rows = (answer.status == 200).then(|| answer.json()["rows"].clone());
+        let found = rows.and_then(|rows| rows[0].as_object()?.values().next()?.as_u64());
+        if found == Some(wanted) {
+            return;
         }
-        message(&fields)
+        let is_late = Instant::now() > until || found > Some(wanted);
+        let log = || server.log();
+        assert!(
+            !is_late,
+            "{query}: {found:?} instead of {wanted}; {}",
+            log()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits for all numbered records of a stream. Returns how often each was stored.
+#[track_caller]
+fn wait_for_numbers(server: &Server, stream: &str, count: usize) -> BTreeMap<String, u64> {
+    let distinct = format!("SELECT count(DISTINCT line) FROM {stream} WHERE line LIKE 'number %'");
+    wait_for_number(server, &distinct, count as u64);
+    let query = format!(
+        "SELECT line, count(*) AS n FROM {stream} WHERE line LIKE 'number %' GROUP BY line"
+    );
+    let rows = server.sql(&query).into_iter();
+    let pair = |row: serde_json::Value| {
+        let line = row["line"].as_str().expect("text").to_owned();
+        (line, row["n"].as_u64().expect("a count"))
     };
-    let stream = message(&[
-        Field(1, bytes(br#"{service_name="Check-Out", level="warn"}"#)),
-        Field(2, bytes(&entry(NS, "first", &[]))),
-        Field(
-            2,
-            bytes(&entry(NS + 1_000_000_000, "second", &[("trace", "t1")])),
+    rows.map(pair).collect()
+}
+
+/// Checks that the store has each number once, and nothing in quarantine.
+#[track_caller]
+fn assert_each_once(server: &Server, stream: &str, count: usize) {
+    let stored = wait_for_numbers(server, stream, count);
+    for n in 0..count {
+        let line = format!("number {n}");
+        assert_eq!(stored.get(&line), Some(&1), "{line}");
+    }
+    assert_eq!(stored.len(), count);
+    assert_eq!(
+        metric(
+            server,
+            &format!("logmill_events_quarantined_total{{stream=\"{stream}\"}}")
         ),
-        Field(3, varint(99)),
-    ]);
-    let pushed = snappy(&message(&[Field(1, bytes(&stream))]));
-    let path = "/loki/api/v1/push?stream=again&j=true";
-    server.post(path, &[PROTOBUF], &pushed).status(204);
-    assert_eq!(
-        rows(&server, &query.replace("check_out", "again")),
-        expected
-    );
-
-    let bad = br#"{"streams":[{"stream":{},"values":[["x","kept"],["1","old"]]}]}"#;
-    let answer = server
-        .post("/loki/api/v1/push", &[], bad)
-        .status(400)
-        .json();
-    assert!(
-        answer["message"]
-            .as_str()
-            .expect("a message")
-            .contains("1 entries"),
-        "{answer}"
-    );
-    assert_eq!(
-        server.number("SELECT count(*) AS n FROM system.quarantine"),
-        1
-    );
-    assert_eq!(server.number("SELECT count(*) AS n FROM loki"), 1);
-    server
-        .post("/loki/api/v1/push", &[PROTOBUF], b"nonsense")
-        .status(400);
-}
-
-/// Returns an export of one record of OTLP.
-fn export(ns: i64, body: &str) -> Vec<u8> {
-    let text = |text: &str| message(&[Field(1, bytes(text.as_bytes()))]);
-    let pair = |key: &str, value: &str| {
-        message(&[
-            Field(1, bytes(key.as_bytes())),
-            Field(2, bytes(&text(value))),
-        ])
-    };
-    let record = message(&[
-        Field(1, fixed64(ns)),
-        Field(2, varint(17)),
-        Field(3, bytes(b"ERROR")),
-        Field(5, bytes(&text(body))),
-        Field(6, bytes(&pair("http.route", "/cart"))),
-        Field(9, bytes(&[0xab; 16])),
-    ]);
-    let resource = message(&[Field(1, bytes(&pair("service.name", "cart")))]);
-    let scope = message(&[Field(2, bytes(&record))]);
-    let of_resource = message(&[Field(1, bytes(&resource)), Field(2, bytes(&scope))]);
-    message(&[Field(1, bytes(&of_resource))])
-}
-
-#[test]
-fn an_export_of_otlp_is_stored_and_its_bad_records_are_told() {
-    let home = Home::new();
-    let server = Server::start(&home.data);
-    let answer = server
-        .post("/v1/logs", &[PROTOBUF], &export(NS, "over protobuf"))
-        .status(200);
-    assert_eq!(answer.header("content-type"), "application/x-protobuf");
-    assert!(answer.body.is_empty(), "a message without fields");
-    let of_json = json!({"resourceLogs": [{
-        "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "cart"}}]},
-        "scopeLogs": [{"logRecords": [{
-            "timeUnixNano": (NS + 1_000_000_000).to_string(), "severityText": "ERROR",
-            "severityNumber": 17, "body": {"stringValue": "over JSON"},
-            "attributes": [{"key": "http.route", "value": {"stringValue": "/cart"}}],
-            "traceId": "abababababababababababababababab",
-        }]}],
-    }]});
-    let json_type = [("Content-Type", "application/json")];
-    let answer = server.post(
-        "/v1/logs?j=true",
-        &json_type,
-        of_json.to_string().as_bytes(),
-    );
-    assert_eq!(answer.status(200).json(), json!({}));
-    let query = r#"SELECT time, line, level, severity_number, "http.route", trace_id,
-        "resource.service.name" FROM cart ORDER BY time"#;
-    let row = |seconds, line: &str| {
-        json!({"time": time(seconds), "line": line, "level": "ERROR", "severity_number": 17,
-            "http.route": "/cart", "trace_id": "ab".repeat(16), "resource.service.name": "cart"})
-    };
-    assert_eq!(
-        rows(&server, query),
-        json!([row(0, "over protobuf"), row(1, "over JSON")])
-    );
-
-    // A record of the future is quarantined: the exporter must not send it again.
-    let future = export(4_000_000_000_000_000_000, "future");
-    let answer = server.post("/v1/logs", &[PROTOBUF], &future).status(200);
-    assert!(
-        answer.body.starts_with(&[0x0a]),
-        "partial_success: {:?}",
-        answer.body
-    );
-    assert!(
-        answer.text().contains("quarantine: future"),
-        "{}",
-        answer.text()
-    );
-    let refused = server.post("/v1/logs", &[PROTOBUF], b"{}").status(400);
-    assert_eq!(refused.header("content-type"), "application/x-protobuf");
-    assert!(
-        refused.text().contains("no export of logs"),
-        "{}",
-        refused.text()
-    );
-    let traces = server
-        .post("/v1/traces", &json_type, b"{}")
-        .status(501)
-        .json();
-    assert!(
-        traces["message"]
-            .as_str()
-            .expect("a message")
-            .contains("stores logs"),
-        "{traces}"
+        0
     );
 }
 
-#[test]
-fn splunks_collector_takes_events_and_lines_and_acknowledges_them() {
-    let home = Home::new();
-    let server = Server::start(&home.data);
-    let body = concat!(
-        r#"{"time":1709251200.123456,"host":"web1","sourcetype":"t","event":"text","fields":{"a":"b"}}"#,
-        r#"{"time":"1709251201.123456","event":{"message":"object","host":"inner"},"index":"main"}"#,
-    );
-    let channel = (
-        "X-Splunk-Request-Channel",
-        "0aeeac95-ac74-4aa9-b30d-6c4c0ac581ba",
-    );
-    let path = "/services/collector/event?j=true&host=fallback";
-    let answer = server
-        .post(path, &[channel], body.as_bytes())
-        .status(200)
-        .json();
-    assert_eq!(
-        (&answer["text"], &answer["code"]),
-        (&json!("Success"), &json!(0))
-    );
-    let id = answer["ackId"].as_u64().expect("a number");
-    let asked = format!("{{\"acks\":[{id}]}}");
-    let path = "/services/collector/ack?channel=x";
-    let told = server.post(path, &[], asked.as_bytes()).status(200).json();
-    assert_eq!(told, json!({"acks": {id.to_string(): true}}));
-    let of_splunk = rows(
-        &server,
-        "SELECT time, line, host, sourcetype, a FROM splunk",
-    );
-    let expected = json!([{"time": time(0), "line": "text", "host": "web1", "sourcetype": "t",
-        "a": "b"}]);
-    assert_eq!(of_splunk, expected);
-    let of_main = rows(
-        &server,
-        r#"SELECT time, message, host, "event.host" FROM main"#,
-    );
-    let expected = json!([{"time": time(1), "message": "object", "host": "fallback",
-        "event.host": "inner"}]);
-    assert_eq!(of_main, expected);
-    let lines = "/services/collector/raw?index=raw&source=f";
-    server.post(lines, &[], b"one\r\n\ntwo\n").status(200);
-    let of_raw = rows(&server, "SELECT line, source FROM raw ORDER BY line");
-    assert_eq!(
-        of_raw,
-        json!([{"line": "one", "source": "f"}, {"line": "two", "source": "f"}])
-    );
-    let refused = |body: &[u8]| {
-        server
-            .post("/services/collector", &[], body)
-            .status(400)
-            .json()
-    };
-    let missing = refused(b"{\"event\":1}{\"host\":\"a\"}");
-    assert_eq!(
-        (&missing["code"], &missing["invalid-event-number"]),
-        (&json!(12), &json!(1))
-    );
-    assert_eq!(refused(b"")["code"], 5);
-    assert_eq!(
-        server.get("/services/collector/health").status(200).json()["code"],
-        17
-    );
+/// Returns a sample of `/metrics`; 0 where there is none.
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.get("/metrics").status(200).text();
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+    let value = values.find_map(|rest| rest.strip_prefix(' ')?.parse().ok());
+    value.unwrap_or(0)
 }
 
-#[test]
-fn a_token_of_some_streams_writes_into_no_other_whatever_the_body_names() {
-    let home = Home::new();
-    let server = Server::start(&home.data);
-    let token = |name: &str, role: &str, stream: &[&str]| {
-        let mut args = vec!["token", "create", name, "--role", role, "--output", "json"];
-        args.extend(stream.iter().flat_map(|stream| ["--stream", *stream]));
-        args.extend(["--data", &home.data]);
-        let created = run(&args).code(0).json();
-        created["token"].as_str().expect("a token").to_owned()
-    };
-    let web = format!("ApiKey {}", token("web", "ingest", &["web*"]));
-    let all = token("admin", "admin", &[]);
-    let headers = [("Authorization", web.as_str())];
-    let body = b"{\"index\":{\"_index\":\"web\"}}\n{\"n\":1}\n{\"index\":{\"_index\":\"db\"}}\n{\"n\":2}\n";
-    let answer = server.post("/_bulk", &headers, body).status(200).json();
-    assert_eq!(answer["items"][0]["index"]["status"], 201, "{answer}");
-    assert_eq!(answer["items"][1]["index"]["status"], 403, "{answer}");
-    let only_db = b"{\"index\":{\"_index\":\"db\"}}\n{\"n\":2}\n";
-    let refused = |answer: Answer, status| answer.status(status).json();
-    let answer = refused(server.post("/_bulk", &headers, only_db), 403);
-    assert_eq!(answer["error"]["type"], "security_exception", "{answer}");
-    let push = br#"{"streams":[{"stream":{"job":"db"},"values":[["1","x"]]}]}"#;
-    refused(server.post("/loki/api/v1/push", &headers, push), 403);
-    let splunk = format!("Splunk {}", headers[0].1.replace("ApiKey ", ""));
-    let splunk = [("Authorization", splunk.as_str())];
-    let answer = server.post("/services/collector?index=db", &splunk, b"{\"event\":1}");
-    assert_eq!(refused(answer, 403)["code"], 4);
-    let answer = server.post("/services/collector", &[], b"{\"event\":1}");
-    assert_eq!(refused(answer, 401)["code"], 2);
-    server
-        .post(
-            "/v1/logs?stream=db",
-            &[headers[0], PROTOBUF],
-            &export(NS, "x"),
-        )
-        .status(403);
-    let admin = format!("Authorization: Bearer {all}");
-    let streams = server.sql_as(
-        &admin,
-        "SELECT name FROM system.streams WHERE name NOT LIKE '\\_%'",
+/// Returns the block of code of a page of `docs/shippers` that contains a text.
+#[track_caller]
+fn snippet(page: &str, contains: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("docs/shippers")
+        .join(page);
+    let text = std::fs::read_to_string(path).expect("a page");
+    let mut blocks = vec![String::new()];
+    for line in text.lines() {
+        match line.strip_prefix("    ") {
+            Some(code) => *blocks.last_mut().expect("one") += &format!("{code}\n"),
+            None if line.is_empty() => *blocks.last_mut().expect("one") += "\n",
+            None => blocks.push(String::new()),
+        }
+    }
+    let mut found = blocks.into_iter().filter(|block| block.contains(contains));
+    let block = found
+        .next()
+        .unwrap_or_else(|| panic!("{page} has no block with {contains:?}"));
+    assert!(
+        found.next().is_none(),
+        "{page} has two blocks with {contains:?}"
     );
-    assert_eq!(streams["rows"], json!([{"name": "web"}]), "{streams}");
+    block
+}
+
+/// Returns a program, if it is installed; otherwise the test says that it is skipped.
+fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let found = folders
+        .map(|folder| folder.join(name))
+        .find(|file| file.exists());
+    if found.is_none() {
+        println!("skipped: {name} is not installed");
+    }
+    found
+}
+
+/// A program in the background, killed when dropped.
+struct Background {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Background {
+    fn start(home: &Home, command: &mut Command) -> Self {
+        let log = PathBuf::from(home.path("client.log"));
+        let output = std::fs::File::create(&log).expect("a log");
+        let errors = output.try_clone().expect("a second handle");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .expect("the program starts");
+        Self { child, log }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the log of the client:\n{}", self.log());
+        }
+        // It may have ended already.
+        let _ignored = self.child.kill();
+        let _ignored = self.child.wait();
+    }
 }

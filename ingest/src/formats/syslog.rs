@@ -9,7 +9,8 @@
 //!
 //! A priority gives `facility` and `level`, by the names of RFC 5424, section 6.2.1, as rsyslog
 //! shortens them. The text is `line`, structured data are `structured_data.ID.NAME`. RFC 3164 has
-//! no year and no zone: those of the receipt, or of the options.
+//! no year and no zone: those of the receipt, or of the options. A line that names no host has the
+//! address of its sender, where a listener knows one.
 
 mod structured;
 
@@ -59,6 +60,15 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
     };
     line.head(row, written)?;
     line.text(row);
+    let has_host = || {
+        row.fields
+            .iter()
+            .any(|field| row.str(&field.name) == "host")
+    };
+    match written.sender {
+        Some(sender) if !has_host() => row.push_text("host", sender),
+        _ => {}
+    }
     Ok(())
 }
 

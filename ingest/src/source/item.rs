@@ -1,5 +1,7 @@
 //! Sources that deliver one record at a time.
 
+use std::sync::Arc;
+
 /// A record that its source delivers as one: a message of a queue, a datagram, an item of the
 /// quarantine.
 #[derive(Debug, Clone, Copy)]
@@ -12,4 +14,6 @@ pub struct SourceItem<'a> {
     pub line: u64,
     /// The byte of the record in its source, from 0, or its offset in a queue.
     pub byte: u64,
+    /// The address of the sender, where its protocol has one.
+    pub sender: Option<&'a Arc<str>>,
 }

@@ -24,6 +24,8 @@ pub(crate) struct Written<'a> {
     pub(crate) year: Option<i16>,
     /// Time of receipt, microseconds since 1970.
     pub(crate) received_us: i64,
+    /// The address of the sender, where its protocol has one: the host of lines that name none.
+    pub(crate) sender: Option<&'a str>,
 }
 
 impl Written<'_> {
@@ -33,6 +35,7 @@ impl Written<'_> {
             zone: None,
             year: None,
             received_us: 0,
+            sender: None,
         }
     }
 }

@@ -1,113 +1,182 @@
-//! Real clients send numbered records; the numbers that they are told are stored are compared with
-//! those in the store.
+//! rsyslog, syslog-ng and logger, configured by the snippets of `docs/shippers/syslog.md`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use serde_json::Value;
+use super::syslog::serve;
+use super::{Background, assert_each_once, installed, numbers, snippet};
+use crate::support::{Home, finish, run};
 
-use crate::support::{Home, Server, finish, knob};
+/// Records that each client sends.
+const SENT: usize = 3000;
+const PAGE: &str = "syslog.md";
 
-fn python() -> Option<String> {
-    let python = std::env::var("LOGMILL_CLIENTS_PYTHON").ok();
-    if python.is_none() {
-        println!("skipped: LOGMILL_CLIENTS_PYTHON names no Python with clients of shippers");
-    }
-    python
+/// Returns a block of the page that sends to this port.
+fn snippet_for(contains: &str, address: &str) -> String {
+    let (_, port) = address.rsplit_once(':').expect("an address");
+    let block = snippet(PAGE, contains);
+    assert!(block.contains("5514"), "{block}");
+    block.replace("5514", port)
 }
 
-/// Returns the command of a client that sends so many records.
-fn client(python: &str, server: &str, name: &str, count: u64) -> Command {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/shippers.py");
-    let mut client = Command::new(python);
-    client.arg(script).args([server, name, &count.to_string()]);
-    client
-}
-
-/// Returns how often each number is stored.
-fn stored(server: &Server, stream: &str) -> BTreeMap<u64, u64> {
-    let query = format!("SELECT n, count(*) AS times FROM {stream} GROUP BY n");
-    let number = |value: &Value| match value {
-        Value::String(text) => text.parse().expect("a number"),
-        number => number.as_u64().expect("a number"),
-    };
-    let rows = server.sql(&query);
-    rows.iter()
-        .map(|row| (number(&row["n"]), number(&row["times"])))
-        .collect()
+/// Starts rsyslog, which reads the file `numbers` and sends its lines as a snippet says.
+pub(super) fn rsyslog(program: &Path, home: &Home, snippet: &str) -> Background {
+    let work = home.path("");
+    let config = format!(
+        "global(workDirectory=\"{work}\")\nmodule(load=\"imfile\")\ninput(type=\"imfile\" File=\"{}\" Tag=\"numbers:\" addMetadata=\"off\")\n{snippet}",
+        home.path("numbers"),
+    );
+    let config = home.file("rsyslog.conf", config);
+    let pid = home.path("rsyslog.pid");
+    Background::start(
+        home,
+        Command::new(program).args(["-n", "-f", &config, "-i", &pid]),
+    )
 }
 
 #[test]
-fn every_record_of_a_real_client_is_stored_once() {
-    let Some(python) = python() else { return };
+fn rsyslog_sends_over_tcp() {
+    let Some(program) = installed("rsyslogd") else {
+        return;
+    };
     let home = Home::new();
-    let server = Server::start(&home.data);
-    for name in ["elasticsearch", "opensearch", "otlp", "loki", "hec"] {
-        let count = 300;
-        let told = finish(&mut client(&python, &server.url, name, count), &[]);
-        if told.stdout.starts_with("skipped") {
-            println!("{}", told.stdout.trim_end());
-            continue;
-        }
-        let told = told.code(0);
-        assert_eq!(
-            told.stdout.trim_end(),
-            format!("sent {count}"),
-            "{}",
-            told.stderr
-        );
-        let expected: BTreeMap<u64, u64> = (0..count).map(|n| (n, 1)).collect();
-        assert_eq!(stored(&server, &format!("of_{name}")), expected, "{name}");
-    }
+    let (server, _, tcp) = serve(&home, &[]);
+    home.file("numbers", numbers(SENT));
+    let _running = rsyslog(&program, &home, &snippet_for("# TCP\n", &tcp));
+    assert_each_once(&server, "syslog", SENT);
+    let row = &server.sql("SELECT DISTINCT app, facility, level FROM syslog")[0];
     assert_eq!(
-        server.number("SELECT count(*) AS n FROM system.quarantine"),
-        0
+        row.to_string(),
+        r#"{"app":"numbers","facility":"local0","level":"notice"}"#
     );
 }
 
-/// A client that gives each chunk a key sends it again until it is told the outcome, while the
-/// server is killed and started again.
 #[test]
-fn chunks_with_a_key_are_stored_once_while_the_server_is_killed() {
-    let Some(python) = python() else { return };
-    let home = Home::new();
-    let mut server = Server::start(&home.data);
-    let address = server.address.clone();
-    let count = knob("LOGMILL_KILLS", 4) * 2_000;
-    let mut child = client(&python, &server.url, "elasticsearch-retrying", count)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python starts");
-    let began = Instant::now();
-    let mut kills = 0;
-    while child.try_wait().expect("a child").is_none() {
-        assert!(
-            began.elapsed() < Duration::from_secs(120),
-            "the client does not end"
-        );
-        std::thread::sleep(Duration::from_millis(400));
-        server.kill();
-        server = Server::start_at(&home.data, &address, &[]);
-        kills += 1;
-    }
-    let told = child.wait_with_output().expect("its output");
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    if told.starts_with("skipped") {
-        println!("{}", told.trim_end());
+fn rsyslog_sends_over_tls() {
+    let Some(program) = installed("rsyslogd") else {
+        return;
+    };
+    if !is_there("rsyslog/lmnsd_gtls.so") {
+        println!("skipped: rsyslog-gnutls is not installed");
         return;
     }
-    assert_eq!(told.trim_end(), format!("sent {count}"));
-    let expected: BTreeMap<u64, u64> = (0..count).map(|n| (n, 1)).collect();
-    let found = stored(&server, "of_elasticsearch");
-    let wrong: Vec<_> = expected
-        .keys()
-        .filter(|n| found.get(n) != Some(&1))
-        .collect();
-    assert!(
-        wrong.is_empty() && found.len() == expected.len(),
-        "{kills} kills: {wrong:?}"
+    let home = Home::new();
+    let out = home.path("certificates");
+    run(&["tls", "self-signed", "--out", &out, "--name", "localhost"]).code(0);
+    let (cert, key) = (format!("{out}/cert.pem"), format!("{out}/key.pem"));
+    let (server, _, tcp) = serve(
+        &home,
+        &[("LOGMILL_TLS__CERT", &cert), ("LOGMILL_TLS__KEY", &key)],
     );
-    println!("{count} records through {kills} kills");
+    home.file("numbers", numbers(SENT));
+    let snippet = snippet_for("# TLS\n", &tcp).replace("/etc/rsyslog.d/logmill.pem", &cert);
+    let _running = rsyslog(&program, &home, &snippet);
+    let ca = ["--ca-file", &cert];
+    let query = "SELECT count(*) AS n, count(DISTINCT line) AS lines FROM syslog";
+    let url = server.url.replace("127.0.0.1", "localhost");
+    super::wait_for(|| {
+        let told = run(&[
+            &["sql", query, "--server", &url, "--output", "json"][..],
+            &ca,
+        ]
+        .concat());
+        told.code == 0 && told.json()[0]["n"] == SENT && told.json()[0]["lines"] == SENT
+    });
+}
+
+/// Returns whether a library of Debian's is installed.
+pub(super) fn is_there(library: &str) -> bool {
+    let folders = std::fs::read_dir("/usr/lib").expect("a folder of libraries");
+    folders
+        .flatten()
+        .any(|folder| folder.path().join(library).exists())
+}
+
+/// Returns syslog-ng, installed or unpacked: Debian has it and rsyslog at the same place.
+fn syslog_ng() -> Option<(Command, Option<PathBuf>)> {
+    let Some(root) = std::env::var_os("LOGMILL_SYSLOG_NG").map(PathBuf::from) else {
+        return installed("syslog-ng").map(|program| (Command::new(program), None));
+    };
+    let libraries = root.join("usr/lib/syslog-ng");
+    let mut command = Command::new(root.join("usr/sbin/syslog-ng"));
+    command.env("LD_LIBRARY_PATH", &libraries);
+    let modules = std::fs::read_dir(&libraries)
+        .expect("its libraries")
+        .flatten();
+    let modules = modules
+        .map(|folder| folder.path())
+        .find(|folder| folder.is_dir());
+    Some((command, modules))
+}
+
+fn syslog_ng_sends(destination: &str) {
+    let Some((mut command, modules)) = syslog_ng() else {
+        return;
+    };
+    let home = Home::new();
+    let (server, _, tcp) = serve(&home, &[]);
+    home.file("numbers", numbers(SENT));
+    let config = format!(
+        "@version: 3.35\nsource s_numbers {{ file(\"{}\" flags(no-parse) follow-freq(0.1) program-override(\"numbers\")); }};\n{}log {{ source(s_numbers); destination({destination}); }};\n",
+        home.path("numbers"),
+        snippet_for(destination, &tcp),
+    );
+    let config = home.file("syslog-ng.conf", config);
+    command.args(["-F", "--no-caps", "--stderr", "-f", &config]);
+    for (option, name) in [("-R", "persist"), ("-p", "pid"), ("-c", "control")] {
+        command.args([option, &home.path(name)]);
+    }
+    command.args(
+        modules
+            .iter()
+            .map(|folder| format!("--module-path={}", folder.display())),
+    );
+    let _running = Background::start(&home, &mut command);
+    assert_each_once(&server, "syslog", SENT);
+    assert_eq!(
+        server.sql("SELECT DISTINCT app FROM syslog")[0]["app"],
+        "numbers"
+    );
+}
+
+#[test]
+fn syslog_ng_sends_with_octet_counting() {
+    syslog_ng_sends("d_counted");
+}
+
+#[test]
+fn syslog_ng_sends_lines() {
+    syslog_ng_sends("d_lines");
+}
+
+#[test]
+fn logger_sends_over_tcp_and_udp() {
+    let Some(program) = installed("logger") else {
+        return;
+    };
+    let page = snippet(PAGE, "-t backup");
+    for (option, count) in [("-T", SENT), ("-d", 500)] {
+        let home = Home::new();
+        let (server, udp, tcp) = serve(&home, &[]);
+        let address = if option == "-T" { tcp } else { udp };
+        let (_, port) = address.rsplit_once(':').expect("an address");
+        let line = page
+            .lines()
+            .find(|line| line.contains(option))
+            .expect("a line for it");
+        let line = line.replace("5514", port);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["logger", options @ .., "\"finished\""] = &words[..] else {
+            panic!("{line}");
+        };
+        let file = home.file("numbers", numbers(count));
+        let mut command = Command::new(&program);
+        command.args(options).args(["-f", &file]);
+        finish(&mut command, &[]).code(0);
+        assert_each_once(&server, "syslog", count);
+        assert_eq!(
+            server.sql("SELECT DISTINCT app FROM syslog")[0]["app"],
+            "backup"
+        );
+    }
 }

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     /// URI of the listener for Flight SQL clients; empty without it.
     pub(crate) flight: String,
     log: PathBuf,
+    /// Lines of the standard output that were not read yet.
+    output: Mutex<Receiver<String>>,
     agent: Agent,
 }
 
@@ -176,6 +179,7 @@ impl Server {
             .build()
             .into();
         let mut server = Self {
+            output: Mutex::new(receive),
             child,
             url: String::new(),
             address: String::new(),
@@ -184,7 +188,7 @@ impl Server {
             log,
             agent,
         };
-        let Ok(first) = receive.recv_timeout(PATIENCE) else {
+        let Some(first) = server.output_line() else {
             return Err(Output {
                 code: server.ended(PATIENCE),
                 stdout: String::new(),
@@ -202,7 +206,7 @@ impl Server {
             .unwrap_or_else(|| panic!("the first line names no URL: {first:?}"))
             .to_owned();
         if args.contains(&"--postgres") {
-            let second = receive.recv_timeout(PATIENCE).expect("a second address");
+            let second = server.output_line().expect("a second address");
             let words: Vec<&str> = second.split_whitespace().collect();
             let [
                 "PostgreSQL",
@@ -220,11 +224,28 @@ impl Server {
             server.postgres = format!("{host}:{port}");
         }
         if args.contains(&"--flight") {
-            let line = receive.recv_timeout(PATIENCE).expect("a third address");
+            let line = server.output_line().expect("a third address");
             let uri = line.strip_prefix("Flight SQL clients: ");
             server.flight = uri.expect("the address of Flight SQL").to_owned();
         }
         Ok(server)
+    }
+
+    /// Returns the next line of the standard output; `None` at its end.
+    fn output_line(&self) -> Option<String> {
+        let output = self.output.lock().expect("no test panics with it");
+        output.recv_timeout(PATIENCE).ok()
+    }
+
+    /// Returns the rest of the next line of the standard output that begins so.
+    #[track_caller]
+    pub(crate) fn announced(&self, begins: &str) -> String {
+        while let Some(line) = self.output_line() {
+            if let Some(rest) = line.strip_prefix(begins) {
+                return rest.to_owned();
+            }
+        }
+        panic!("no line begins with {begins:?}; the log:\n{}", self.log());
     }
 
     /// Returns the server's log.

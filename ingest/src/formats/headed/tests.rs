@@ -209,6 +209,7 @@ fn no_item_is_the_header_of_others() {
             received_us: 1,
             line: 0,
             byte,
+            sender: None,
         });
         let parsed = Parser::new(options(format.parse().unwrap()))
             .parse_items(items)

@@ -268,3 +268,28 @@ proptest! {
         prop_assert_eq!(event(&line), expected, "{}", line);
     }
 }
+
+#[test]
+fn the_sender_is_the_host_of_lines_without_one() {
+    let sender: std::sync::Arc<str> = "192.0.2.7".into();
+    let mut records = crate::Records::default();
+    for line in [
+        "<13>text of a program",
+        "<13>Nov  3 09:23:38 app[1]: text",
+        "<13>Nov  3 09:23:38 web1 app[1]: text",
+        "<14>1 2026-11-26T09:23:38Z - app - - - text",
+        "<14>1 2026-11-26T09:23:38Z web2 app - - [a@1 host=\"x\"] text",
+    ] {
+        records.push_from(&sender, line.as_bytes());
+    }
+    records.push(b"<13>text from nowhere");
+    let mut parser = crate::Parser::new(options(Format::Syslog));
+    let received_us = options(Format::Syslog).received_us;
+    let parsed = parser.parse_items(records.items(received_us)).unwrap();
+    let column = parsed.events.column_by_name("host").unwrap();
+    let hosts = arrow::compute::cast(column, &arrow::datatypes::DataType::Utf8).unwrap();
+    let hosts: &arrow::array::StringArray = arrow::array::AsArray::as_string(&hosts);
+    let hosts: Vec<Option<&str>> = hosts.iter().collect();
+    let own = Some("192.0.2.7");
+    assert_eq!(hosts, [own, own, Some("web1"), own, Some("web2"), None]);
+}

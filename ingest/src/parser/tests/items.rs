@@ -10,6 +10,7 @@ fn items<'a>(kept: &[(&'a [u8], i64)]) -> Vec<SourceItem<'a>> {
         received_us,
         line: 0,
         byte: 0,
+        sender: None,
     };
     kept.iter().map(item).collect()
 }
@@ -72,6 +73,7 @@ fn items_keep_their_places_from_call_to_call_and_ordered_stops_at_the_first_bad_
         received_us: NOW_US,
         line: 7,
         byte: offset,
+        sender: None,
     };
     let messages = [
         message(b"{\"a\":1}", 100),
@@ -104,4 +106,24 @@ fn items_keep_their_places_from_call_to_call_and_ordered_stops_at_the_first_bad_
     });
     let refused = parser.parse_items(messages.into_iter());
     assert!(matches!(refused, Err(Error::TooMuch { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_record_beyond_its_limit_is_quarantined_and_keeps_its_beginning() {
+    let options = ParseOptions {
+        format: Format::Plain,
+        received_us: NOW_US,
+        record_bytes_max: 4,
+        ..ParseOptions::default()
+    };
+    let mut records = crate::Records::default();
+    for record in ["1234", "12345", "1"] {
+        records.push(record.as_bytes());
+    }
+    let parsed = Parser::new(options).parse_items(records.items(NOW_US));
+    let parsed = parsed.expect("columns");
+    assert_eq!((parsed.events.num_rows(), parsed.quarantine.len()), (2, 1));
+    let long = &parsed.quarantine[0];
+    assert_eq!((&*long.raw, &*long.reason), (&b"1234"[..], "line_too_long"));
+    assert_eq!((long.index, long.line), (1, 2));
 }

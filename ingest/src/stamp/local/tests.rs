@@ -8,6 +8,7 @@ fn written() -> Written<'static> {
         zone: None,
         year: None,
         received_us: RECEIVED_US,
+        sender: None,
     }
 }
 

@@ -1,0 +1,68 @@
+//! The connection of a shipper, with TLS or without.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::listen::{Accepted, Io, within_handshake};
+use crate::serve::{Serving, Stop};
+use crate::tls::{Alpn, FIRST_BYTE};
+
+/// A connection without a byte for this time is closed. Shippers keep theirs open while they have
+/// nothing to send, and most lose a message that they write into a closed one; the kernel finds
+/// out about machines that have gone.
+pub(crate) const SILENT_WITHIN: Duration = Duration::from_secs(24 * 3600);
+/// A message that has begun must be whole within this time.
+pub(crate) const PART_WITHIN: Duration = Duration::from_secs(60);
+
+/// A connection after its handshake.
+pub(crate) struct Caller {
+    pub(crate) io: Box<dyn Io>,
+    pub(crate) address: IpAddr,
+    /// The user that its certificate names.
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) stop: Stop,
+}
+
+impl Caller {
+    /// Waits for the first byte, and makes the handshake of TLS if that is one of it. Returns
+    /// `None` when the client sends none or fails the handshake, or the server stops. A client
+    /// beyond this machine that does not encrypt is refused where the server can.
+    pub(crate) async fn of(mut accepted: Accepted, serving: &Serving, alpn: Alpn) -> Option<Self> {
+        accepted.keep_alive();
+        let address = accepted.ends()?.client.ip().to_canonical();
+        let stop = accepted.stop.clone();
+        let first = tokio::select! {
+            first = tokio::time::timeout(SILENT_WITHIN, accepted.first_byte()) => first.ok()??,
+            () = stop.heard() => return None,
+        };
+        let begins_encrypted = first == FIRST_BYTE;
+        let (io, user): (Box<dyn Io>, _) = match accepted.tls.take() {
+            Some(tls) if begins_encrypted => {
+                let handshake = tls.accept(accepted.into_socket(), alpn);
+                match within_handshake(&stop, handshake).await? {
+                    Ok((stream, user)) => (Box::new(stream), user),
+                    Err(error) => {
+                        tracing::debug!(%error, "a TLS handshake failed");
+                        return None;
+                    }
+                }
+            }
+            None if begins_encrypted => {
+                tracing::warn!(%address, "a sender speaks TLS, and this server has no certificate: set cert and key of [tls]");
+                return None;
+            }
+            Some(_) if !address.is_loopback() && !serving.config.server.insecure_plaintext => {
+                tracing::warn!(%address, "a sender does not encrypt: let it use TLS, or serve with --insecure-plaintext");
+                return None;
+            }
+            _ => (Box::new(accepted.into_socket()), None),
+        };
+        Some(Self {
+            io,
+            address,
+            user,
+            stop,
+        })
+    }
+}

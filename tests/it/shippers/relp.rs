@@ -1,0 +1,227 @@
+//! RELP, with a client of the test's own and with rsyslog, of which nothing is lost when the server
+//! is killed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::clients::{is_there, rsyslog};
+use super::{
+    assert_each_once, installed, metric, numbers, snippet, wait_for_number, wait_for_numbers,
+};
+use crate::support::{Home, PATIENCE, Server};
+
+const COUNT: &str = "SELECT count(*) FROM syslog";
+const OPEN: &str = "1 open 51 relp_version=0\nrelp_software=a test\ncommands=syslog\n";
+
+fn serve(home: &Home, address: &str) -> (Server, String) {
+    let server = Server::start_with(&home.data, &[("LOGMILL_RELP__LISTEN", address)]);
+    let address = server.announced("RELP: ");
+    (server, address)
+}
+
+/// A client that sends frames and reads answers.
+struct Client(TcpStream);
+
+impl Client {
+    fn connect(address: &str) -> Self {
+        let socket = TcpStream::connect(address).expect("the server listens");
+        socket
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a socket that can wait");
+        Self(socket)
+    }
+
+    fn send(&mut self, frames: &str) {
+        self.0.write_all(frames.as_bytes()).expect("sent");
+    }
+
+    /// Reads so many bytes, or to the end of the connection if there are fewer.
+    fn read(&mut self, bytes: usize) -> String {
+        let mut text = String::new();
+        let read = (&mut self.0).take(bytes as u64).read_to_string(&mut text);
+        read.expect("an answer");
+        text
+    }
+
+    #[track_caller]
+    fn expect(&mut self, answer: &str) {
+        assert_eq!(self.read(answer.len()), answer);
+    }
+
+    fn open(address: &str) -> Self {
+        let mut client = Self::connect(address);
+        client.send(OPEN);
+        let offers = "200 OK\nrelp_version=0\nrelp_software=logmill\ncommands=syslog";
+        client.expect(&format!("1 rsp {} {offers}\n", offers.len()));
+        client
+    }
+
+    #[track_caller]
+    fn expect_end(&mut self) {
+        assert_eq!(self.read(usize::MAX), "");
+    }
+}
+
+#[test]
+fn a_message_is_acknowledged_when_it_is_stored() {
+    let home = Home::new();
+    let (server, address) = serve(&home, "127.0.0.1:0");
+    let mut client = Client::open(&address);
+    for n in 0..3 {
+        client.send(&format!("{} syslog 12 <13>number {n}\n", n + 2));
+        client.expect(&format!("{} rsp 6 200 OK\n", n + 2));
+        assert_eq!(server.number(COUNT), n + 1);
+    }
+    // Many at once, of which one holds LF, one is too long and one is empty.
+    let long = "x".repeat(70 << 10);
+    client.send(&format!(
+        "5 syslog 8 <13>a\nb\n\n6 syslog {} {long}\n7 syslog 0\n8 nonsense 0\n",
+        long.len()
+    ));
+    let mut answers: Vec<String> = client
+        .read(15 * 3 + 29)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    answers.sort_unstable();
+    assert_eq!(
+        answers,
+        [
+            "5 rsp 6 200 OK",
+            "6 rsp 6 200 OK",
+            "7 rsp 6 200 OK",
+            "8 rsp 19 500 unknown command"
+        ]
+    );
+    let rows = server.sql("SELECT host, line FROM syslog WHERE line LIKE 'a%'");
+    assert_eq!(
+        (&rows[0]["host"], &rows[0]["line"]),
+        (&"127.0.0.1".into(), &"a\nb".into())
+    );
+    assert_eq!(
+        server.number("SELECT count(*) FROM _quarantine WHERE reason = 'line_too_long'"),
+        1
+    );
+    client.send("9 close 0\n");
+    client.expect("9 rsp 0\n0 serverclose 0\n");
+    client.expect_end();
+}
+
+#[test]
+fn a_session_begins_with_its_offers_and_ends_with_the_server() {
+    let home = Home::new();
+    let (server, address) = serve(&home, "127.0.0.1:0");
+    for (frames, answer) in [
+        (
+            "1 syslog 5 <13>a\n",
+            "1 rsp 27 500 the session is not open\n",
+        ),
+        (
+            "1 open 14 relp_version=0\n",
+            "1 rsp 48 500 the client does not offer the command syslog\n",
+        ),
+        ("POST / HTTP/1.1\r\n\r\n", ""),
+    ] {
+        let mut client = Client::connect(&address);
+        client.send(frames);
+        client.expect(answer);
+        client.expect_end();
+    }
+    assert_eq!(metric(&server, "logmill_shippers_malformed_total"), 1);
+    let mut client = Client::open(&address);
+    client.send("2 syslog 5 <13>a\n");
+    client.expect("2 rsp 6 200 OK\n");
+    server.stop();
+    client.expect("0 serverclose 0\n");
+    client.expect_end();
+    assert_eq!(home.number(COUNT), 1);
+}
+
+/// A message that the store does not take gets no answer, and its connection ends: librelp discards
+/// one that is answered with an error.
+#[test]
+fn a_message_that_is_not_stored_is_not_answered() {
+    let home = Home::new();
+    let environment = [("LOGMILL_RELP__LISTEN", "127.0.0.1:0")];
+    let config = home.file(
+        "logmill.toml",
+        "[stream.syslog]\nformat = \"logfmt\"\nanonymise = { host = \"truncate\" }\n",
+    );
+    let mut command = crate::support::command();
+    command.args(["--config", &config]);
+    let server = Server::try_start(command, &home.data, &environment);
+    let server = server.unwrap_or_else(|told| panic!("{}", told.stderr));
+    let mut client = Client::open(&server.announced("RELP: "));
+    client.send("2 syslog 5 a=b c\n");
+    client.expect_end();
+    assert!(
+        server.log().contains("messages were not stored"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn nothing_that_rsyslog_sends_is_lost_when_the_server_is_killed() {
+    const SENT: usize = 30_000;
+    let Some(program) = installed("rsyslogd") else {
+        return;
+    };
+    if !is_there("rsyslog/omrelp.so") {
+        println!("skipped: rsyslog-relp is not installed");
+        return;
+    }
+    let home = Home::new();
+    let (server, address) = serve(&home, "127.0.0.1:0");
+    let (_, port) = address.rsplit_once(':').expect("an address");
+    let file = home.file("numbers", "");
+    let snippet = snippet("syslog.md", "# RELP\n").replace("2514", port);
+    let _running = rsyslog(&program, &home, &snippet);
+    let all = numbers(SENT);
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    let mut server = server;
+    for (part, lines) in lines.chunks(SENT / 3).enumerate() {
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .expect("the file");
+        file.write_all(lines.concat().as_bytes()).expect("written");
+        let some = format!(
+            "SELECT count(DISTINCT line) > {} FROM syslog",
+            part * SENT / 3 + 500
+        );
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let answer = server.post("/api/v1/sql", &[], some.as_bytes());
+            if answer.status == 200 && answer.text().contains("true") {
+                break;
+            }
+            assert!(Instant::now() < until, "{}", server.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server.kill();
+        server = serve(&home, &address).0;
+    }
+    let stored = wait_for_numbers(&server, "syslog", SENT);
+    assert_eq!(stored.len(), SENT);
+    let doubled: u64 = stored.values().map(|n| n - 1).sum();
+    println!("after three kills {doubled} of {SENT} messages are stored twice");
+    assert!((0..SENT).all(|n| stored.contains_key(&format!("number {n}"))));
+}
+
+#[test]
+fn rsyslog_is_acknowledged_and_nothing_is_doubled() {
+    let Some(program) = installed("rsyslogd").filter(|_| is_there("rsyslog/omrelp.so")) else {
+        return;
+    };
+    let home = Home::new();
+    let (server, address) = serve(&home, "127.0.0.1:0");
+    let (_, port) = address.rsplit_once(':').expect("an address");
+    home.file("numbers", numbers(5000));
+    let snippet = snippet("syslog.md", "# RELP\n").replace("2514", port);
+    let running = rsyslog(&program, &home, &snippet);
+    assert_each_once(&server, "syslog", 5000);
+    drop(running);
+    wait_for_number(&server, COUNT, 5000);
+}
