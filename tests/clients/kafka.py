@@ -81,6 +81,13 @@ class Server:
             return 0
         return self.number(f"SELECT count(*) FROM {stream}") + self.number("SELECT count(*) FROM system.quarantine")
 
+    def wait_reading(self):
+        query = "SELECT count(*) FROM system.sources WHERE state = 'reading' AND producer <> 'kafka/real'"
+        until = time.time() + 60
+        while not self.number(query):
+            assert time.time() < until, "no partition is read"
+            time.sleep(0.05)
+
     def end(self, how):
         self.process.send_signal(how)
         return self.process.wait()
@@ -93,6 +100,7 @@ def main():
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=os.getpid())
+    parser.add_argument("--pace", type=float, default=4.0, help="seconds that a kill takes, while records come")
     parser.add_argument("--options", default='"fetch.wait.max.ms" = 10')
     args = parser.parse_args()
     dice = random.Random(args.seed)
@@ -109,7 +117,7 @@ def main():
                        f'format = "json"\ngroup = "{group}"\n[kafka.real.options]\n{args.options}\n')
 
     done = threading.Event()
-    filling = threading.Thread(target=fill, args=(args.brokers, topic, args.records, args.kills * 1.6, done))
+    filling = threading.Thread(target=fill, args=(args.brokers, topic, args.records, args.kills * args.pace, done))
     filling.start()
     if args.kills == 0:
         filling.join()
@@ -117,7 +125,8 @@ def main():
     while kills < args.kills:
         configure(f"{topic}_{kills}")
         server = Server(args.logmill, data, config)
-        time.sleep(dice.uniform(0.02, 2.0))
+        server.wait_reading()
+        time.sleep(dice.uniform(0.0, 1.0))
         server.end(signal.SIGKILL)
         kills += 1
         under_load += not done.is_set()

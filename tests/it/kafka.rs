@@ -85,7 +85,7 @@ impl Cluster {
             .split(',')
             .map(str::to_owned)
             .collect();
-        let options = "{ \"session.timeout.ms\" = 1500, \"heartbeat.interval.ms\" = 200, \"reconnect.backoff.max.ms\" = 200, \"topic.metadata.refresh.interval.ms\" = 1000 }";
+        let options = "{ \"session.timeout.ms\" = 4000, \"heartbeat.interval.ms\" = 200, \"reconnect.backoff.max.ms\" = 200, \"topic.metadata.refresh.interval.ms\" = 1000 }";
         let mut keys = BTreeMap::from([
             ("brokers", format!("{brokers:?}")),
             ("topics", format!("[{TOPIC:?}]")),

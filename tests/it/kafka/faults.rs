@@ -32,7 +32,8 @@ fn every_record_is_stored_once_whatever_is_killed() {
         let group = format!("g{}", round / 2);
         let source = cluster.source("logs", &[("group", &group)]);
         let server = start(&home.data, &[source]);
-        let moments = random.random_range(20..100);
+        // The mock group waits 3 s for other members.
+        let moments = random.random_range(90..180);
         for _ in 0..moments {
             cluster.send(PIECE);
             fault(&cluster, &mut random, &mut down);
@@ -102,14 +103,14 @@ fn members_that_come_and_go_change_nothing_of_what_is_stored() {
     let third: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", cluster.mock.bootstrap_servers())
         .set("group.id", "shared")
-        .set("session.timeout.ms", "1500")
+        .set("session.timeout.ms", "4000")
         .set("heartbeat.interval.ms", "200")
         .set("partition.assignment.strategy", "cooperative-sticky")
         .create()
         .expect("a consumer");
     third.subscribe(&[TOPIC]).expect("a subscription");
     let mut was_assigned = 0;
-    for _ in 0..100 {
+    for _ in 0..250 {
         cluster.send(PIECE);
         third.poll(Duration::from_millis(50));
         was_assigned = was_assigned.max(third.assignment().map_or(0, |list| list.count()));

@@ -110,10 +110,7 @@ fn lines_of_an_access_log_are_counted_by_their_rollups() {
         )
     });
     server.seal();
-    assert_eq!(
-        server.number("SELECT sum(hits) FROM logs_default.yearly"),
-        300
-    );
+    assert_eq!(server.number("SELECT sum(hits) FROM stats.yearly"), 300);
     assert_eq!(
         server.number("SELECT count(*) FROM logs WHERE status = 200"),
         300
