@@ -138,28 +138,20 @@ fn a_session_begins_with_its_offers_and_ends_with_the_server() {
     assert_eq!(home.number(COUNT), 1);
 }
 
-/// A message that the store does not take gets no answer, and its connection ends: librelp discards
-/// one that is answered with an error.
+/// A message that the store does not take, as one that is open for reading, gets no answer, and its
+/// connection ends: librelp discards one that is answered with an error.
 #[test]
 fn a_message_that_is_not_stored_is_not_answered() {
     let home = Home::new();
+    let (server, _) = serve(&home, "127.0.0.1:0");
+    server.stop();
     let environment = [("LOGMILL_RELP__LISTEN", "127.0.0.1:0")];
-    let config = home.file(
-        "logmill.toml",
-        "[stream.syslog]\nformat = \"logfmt\"\nanonymise = { host = \"truncate\" }\n",
-    );
-    let mut command = crate::support::command();
-    command.args(["--config", &config]);
-    let server = Server::try_start(command, &home.data, &environment);
-    let server = server.unwrap_or_else(|told| panic!("{}", told.stderr));
+    let server = Server::start_reading_with(&home.data, &environment);
     let mut client = Client::open(&server.announced("RELP: "));
-    client.send("2 syslog 5 a=b c\n");
+    client.send("2 syslog 5 <13>a\n");
     client.expect_end();
-    assert!(
-        server.log().contains("messages were not stored"),
-        "{}",
-        server.log()
-    );
+    let log = server.log();
+    assert!(log.contains("messages were not stored"), "{log}");
 }
 
 #[test]
