@@ -122,7 +122,14 @@ impl Server {
     /// Starts a server that only reads the store.
     #[track_caller]
     pub(crate) fn start_reading(data: &str) -> Self {
-        match Self::try_start_with(command(), &["serve", data, "--read-only"], data, &[]) {
+        Self::start_reading_with(data, &[])
+    }
+
+    /// Does the same with variables of the environment.
+    #[track_caller]
+    pub(crate) fn start_reading_with(data: &str, environment: &[(&str, &str)]) -> Self {
+        let args = ["serve", data, "--read-only"];
+        match Self::try_start_with(command(), &args, data, environment) {
             Ok(server) => server,
             Err(told) => panic!("the server ends with {}: {}", told.code, told.stderr),
         }
