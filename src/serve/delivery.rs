@@ -69,7 +69,7 @@ impl Delivery {
     /// Parses the items, on a thread that may block.
     ///
     /// # Errors
-    /// Those of [`Parser::parse`]: the delivery as a whole cannot be taken, and counts as refused.
+    /// As [`Parser::parse`]: the delivery as a whole cannot be taken, and counts as refused.
     pub(crate) fn parse(self, intake: &dyn Intake) -> ingest::Result<ParsedDelivery> {
         let StreamState { columns, kind } = intake.stream(&self.stream);
         let bytes = self.content.bytes();
@@ -105,7 +105,7 @@ impl ParsedDelivery {
     /// until there is memory for its rows.
     ///
     /// # Errors
-    /// Those of [`Intake::submit`].
+    /// As [`Intake::submit`].
     pub(crate) fn submit(
         self,
         intake: &dyn Intake,

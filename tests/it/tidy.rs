@@ -166,16 +166,18 @@ fn comments_begin_with_their_subject() {
 fn examples_in_documentation_name_their_language() {
     let mut indented = Vec::new();
     for source in product() {
-        let mut is_fenced = false;
+        let (mut is_fenced, mut is_behind_blank) = (false, true);
         for (line, comment, _) in source.comment_lines() {
             let comment = comment.trim_start();
             let text = comment.strip_prefix("//!");
             let text = text.or_else(|| comment.strip_prefix("///"));
             let text = text.unwrap_or_default();
             is_fenced ^= text.trim_start().starts_with("```");
-            if text.starts_with("     ") && !is_fenced {
+            // Indented lines right behind a text belong to its list item.
+            if text.starts_with("     ") && !is_fenced && is_behind_blank {
                 indented.push(format!("{}:{line}", source.path));
             }
+            is_behind_blank = text.trim().is_empty();
         }
     }
     ratchet("indented examples", 0, indented.len(), &indented);

@@ -18,7 +18,7 @@ const PRODUCT: HeaderName = HeaderName::from_static("x-elastic-product");
 /// The protocol in whose form an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum ErrorForm {
-    /// That of the API.
+    /// The form of the API.
     Own,
     Elastic,
     Hec,
