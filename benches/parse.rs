@@ -15,7 +15,7 @@ use ingest::{BLOCK_BYTES, Format, ParseOptions, Parser};
 use regex::bytes::Regex;
 
 /// Formats, each with a log of the test data.
-const CASES: [(&str, &str); 11] = [
+const CASES: [(&str, &str); 13] = [
     ("combined", "access/elastic_apache_logs.log.zst"),
     ("common", "access/ezproxy_medium.log.zst"),
     ("apache:combined", "access/elastic_apache_logs.log.zst"),
@@ -28,8 +28,33 @@ const CASES: [(&str, &str); 11] = [
         r"regex:(?<time>\S+ \S+) - (?<level>\w+) +\[(?<thread>.*)\] - (?<line>.*)",
         "apps/loghub_Zookeeper_2k.log",
     ),
+    (
+        r"grok:%{TIMESTAMP_ISO8601:time} - %{LOGLEVEL:level} +\[%{DATA:thread}\] - %{GREEDYDATA:line}",
+        "apps/loghub_Zookeeper_2k.log",
+    ),
+    ("w3c", "edge/matomo_iis.log"),
     ("plain", "apps/loghub_HDFS_2k.log"),
     ("auto", "access/netnea_extended_2013.log.zst"),
+];
+
+/// Formats of which the test data has no log, each with a line of its documentation's form.
+const MADE: [(&str, &str); 4] = [
+    (
+        "alb",
+        r#"https 2026-07-02T22:23:00.186641Z app/lb/50dc 192.0.2.7:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.org:443/a/b?c=d HTTP/1.1" "curl/7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/t/7 "Root=1-5833-abc" "www.example.org" "arn:aws:acm:eu-west-1:1:certificate/1" 0 2026-07-02T22:22:48.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1"#,
+    ),
+    (
+        "s3_access",
+        r#"7cd47ef2be79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e logs [06/Feb/2026:00:01:57 +0000] 192.0.2.3 arn:aws:iam::1:user/u DD6CC733 REST.GET.OBJECT a/c.txt "GET /logs/a/c.txt?versionId=3 HTTP/1.1" 206 - 4406 3462992 70 10 "-" "S3Console/0.4" - s9lzHY= SigV4 ECDHE-RSA-AES128-GCM-SHA256 AuthHeader logs.s3.eu-west-1.amazonaws.com TLSV1.2 - -"#,
+    ),
+    (
+        "haproxy",
+        r#"Feb  6 12:14:14 lb1 haproxy[14389]: 192.0.2.7:33317 [06/Feb/2026:12:14:14.655] http-in~ static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {example.org} {} "GET /index.html?a=b HTTP/1.1""#,
+    ),
+    (
+        "csv:time,level,host,status,bytes,took,message",
+        r#"2026-11-26T09:00:00.123Z,info,192.0.2.7,200,15824,0.043,"a message, with a comma""#,
+    ),
 ];
 
 const COMBINED: &str = r#"^(\S+) (\S+) (\S+) \[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3}) (\d+|-) "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"$"#;
@@ -56,10 +81,12 @@ fn main() {
     );
     for (format, log) in CASES {
         let (text, lines) = repeated(&data.join(log), mib << 20);
-        let name = format.split('(').next().unwrap_or(format);
-        let mut bad = 0;
-        let seconds = best(runs, || bad = parsed(format, &text));
-        row(name, log, (&text, lines), seconds, &bad.to_string());
+        measure(format, log, (&text, lines), runs);
+    }
+    for (format, line) in MADE {
+        let lines = (mib << 20) / (line.len() + 1);
+        let text = format!("{line}\n").repeat(lines).into_bytes();
+        measure(format, "one line", (&text, lines), runs);
     }
     let (text, lines) = repeated(&data.join(CASES[0].1), mib << 20);
     let count = || {
@@ -80,6 +107,17 @@ fn main() {
         best(runs, || by_regex(&regex, &text)),
         "",
     );
+}
+
+fn measure(format: &str, log: &str, (text, lines): (&[u8], usize), runs: usize) {
+    // A pattern or a header is too long for a table.
+    let name = match format.split_once(':') {
+        Some((name @ ("regex" | "grok" | "csv"), _)) => name,
+        _ => format,
+    };
+    let mut bad = 0;
+    let seconds = best(runs, || bad = parsed(format, text));
+    row(name, log, (text, lines), seconds, &bad.to_string());
 }
 
 fn row(name: &str, log: &str, (text, lines): (&[u8], usize), seconds: f64, bad: &str) {

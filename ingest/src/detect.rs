@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use storage::StreamKind;
 
-use crate::formats::{Format, HeaderSearch, nearest, recognise};
+use crate::formats::{Format, nearest, recognise};
+use crate::header_search::HeaderSearch;
 use crate::reader::Fit;
 use crate::source::{Lines, holds_values, without_bom};
 
@@ -32,12 +33,41 @@ pub struct Detection {
     pub votes: BTreeMap<Format, u64>,
     /// Of these, lines of which the format is only the beginning.
     pub with_extra: u64,
+    /// Lines that are in the format that was chosen; for an access log, in any of them.
+    pub fit: u64,
+    /// The other format with the most lines, when there is one.
+    pub runner_up: Option<RunnerUp>,
     /// The fields that the last directive of W3C names.
     #[serde(skip)]
     fields: Option<Format>,
 }
 
+/// A format that lines are in, but fewer than in the one that was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunnerUp {
+    /// The format.
+    pub format: Format,
+    /// Lines that are in it.
+    pub lines: u64,
+}
+
 impl Detection {
+    /// Returns how sure the decision is, as a part of a sentence: the share of the lines that fit,
+    /// and the next format.
+    pub fn sureness(&self) -> String {
+        let Self { fit, lines, .. } = self;
+        let of = match fit == lines {
+            true => format!("all {lines}"),
+            false => format!("{fit} of {lines}"),
+        };
+        match &self.runner_up {
+            None => format!("{of} lines of the sample fit, and no other format fits one"),
+            Some(RunnerUp { format, lines }) => {
+                format!("{of} lines of the sample fit, and {lines} are {format}")
+            }
+        }
+    }
+
     fn new() -> Self {
         let recognised = |format: &&Format| format.entry().recognise.is_some();
         let formats = Format::ALL.iter().filter(recognised);
@@ -124,6 +154,21 @@ impl Detection {
                 self.with_extra
             );
         }
+        let is_other = |other: &&Format| match format.kind() {
+            StreamKind::Access => other.kind() != StreamKind::Access,
+            _ => **other != format,
+        };
+        let others = self.votes.keys().filter(is_other);
+        let next = others.max_by_key(|other| self.votes(other)).cloned();
+        let next = next.map(|format| RunnerUp {
+            lines: self.votes(&format),
+            format,
+        });
+        self.runner_up = next.filter(|next| next.lines > 0);
+        self.fit = match format.kind() {
+            StreamKind::Access => access_votes,
+            _ => votes,
+        };
         self.format = Some(format);
     }
 }
@@ -138,7 +183,7 @@ pub fn detect(sample: &[u8]) -> Detection {
         detection.why =
             "the content begins with an array of objects or with an object of several lines"
                 .to_owned();
-        detection.lines = 1;
+        (detection.lines, detection.fit) = (1, 1);
         detection.votes.insert(Format::Json, 1);
         return detection;
     }

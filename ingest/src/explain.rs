@@ -1,5 +1,6 @@
 //! The result of parsing a sample, for people: `logmill parse --explain`.
 
+mod dialect;
 mod display;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -9,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use storage::{ColumnType, REST, StreamKind};
 
+use self::dialect::dialect;
 use crate::detect::{Detection, detect};
 use crate::error::Result;
 use crate::formats::Format;
@@ -60,6 +62,8 @@ pub struct Explanation {
     pub name: String,
     /// The format in use; `auto` when none fits.
     pub format: Format,
+    /// The program or library that writes JSON so, when its fields tell.
+    pub dialect: Option<&'static str>,
     /// The reason for this format.
     pub why: String,
     /// The formats that the first lines are in.
@@ -126,17 +130,21 @@ pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Expla
             caret,
         }
     });
+    let fields = fields(&parsed.events, parsed.kind);
+    let events = parsed.events.num_rows() as u64;
+    let is_json = parsed.format == Format::Json;
     Ok(Explanation {
+        dialect: is_json.then(|| dialect(&fields, events)).flatten(),
         name: name.to_owned(),
         format: parsed.format,
         why,
         detection,
         lines: parsed.lines,
-        events: parsed.events.num_rows() as u64,
+        events,
         quarantined: parsed.quarantine.len() as u64,
         reasons,
         empty: parsed.empty,
-        fields: fields(&parsed.events, parsed.kind),
+        fields,
         first_event: first_event(&parsed.events, parsed.kind),
         first_bad,
     })

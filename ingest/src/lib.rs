@@ -27,6 +27,7 @@ mod explain;
 mod formats;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod header_search;
 mod intake;
 mod options;
 mod parsed;
@@ -39,11 +40,12 @@ mod stamp;
 mod text;
 
 pub use anonymise::{Anonymiser, HashKey, Method};
-pub use detect::{Detection, SAMPLE_LINES, detect, detect_line, search_header};
+pub use detect::{Detection, RunnerUp, SAMPLE_LINES, detect, detect_line, search_header};
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
 pub use formats::access::rebuild_request;
-pub use formats::{AccessPattern, Format, HeaderSearch, LineFields, LineRegex};
+pub use formats::{AccessPattern, Format, LineFields, LineRegex};
+pub use header_search::HeaderSearch;
 pub use intake::BatchOrigin;
 pub use jiff::tz::TimeZone;
 pub use options::{MAX_FUTURE_US, ParseOptions};

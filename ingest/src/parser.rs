@@ -15,7 +15,7 @@ use arrow::array::Array;
 
 use self::tally::BlockTally;
 use crate::bad::Bad;
-use crate::detect::{SAMPLE_LINES, detect};
+use crate::detect::{Detection, SAMPLE_LINES, detect};
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::options::ParseOptions;
@@ -39,6 +39,8 @@ pub struct Parser {
     format: Format,
     /// Lines that `auto` has searched in vain; `None` once it has decided or given up.
     undecided: Option<u64>,
+    /// The decision of `auto`, until it is taken.
+    detection: Option<Detection>,
     reader: Box<dyn LineReader>,
     options: ReaderOptions,
     ordered: bool,
@@ -76,6 +78,7 @@ impl Parser {
         Self {
             named: format.clone(),
             undecided: (format == Format::Auto).then_some(0),
+            detection: None,
             reader: format.reader(&readers, Choice::Named),
             format,
             options: readers,
@@ -96,6 +99,11 @@ impl Parser {
     /// Returns the format in use, `None` while `auto` has none.
     pub fn format(&self) -> Option<Format> {
         (self.format != Format::Auto).then(|| self.format.clone())
+    }
+
+    /// Takes the decision of `auto`, once it has decided by lines.
+    pub fn take_detection(&mut self) -> Option<Detection> {
+        self.detection.take()
     }
 
     /// Sets the place where the next block begins: its line (from 1) and byte (from 0). Blocks that
@@ -354,8 +362,11 @@ impl Parser {
         };
         let detection = detect(block);
         let searched = searched + detection.lines;
-        match detection.format {
-            Some(format) => self.choose(format),
+        match detection.format.clone() {
+            Some(format) => {
+                self.detection = Some(detection);
+                self.choose(format);
+            }
             None => self.undecided = (searched < SAMPLE_LINES).then_some(searched),
         }
     }

@@ -1,5 +1,7 @@
 //! `parse --explain` and `import` of logs in every format.
 
+mod edge;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

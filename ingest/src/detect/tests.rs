@@ -100,7 +100,10 @@ fn a_detection_is_written_with_the_votes_of_every_format() {
         assert_eq!(written[name], number, "{name}");
     }
     assert_eq!(written["format"], "common");
-    assert_eq!(written.as_object().unwrap().len(), 3 + votes.len());
+    assert_eq!(written["fit"], 2);
+    let next = serde_json::json!({ "format": "json", "lines": 1 });
+    assert_eq!(written["runner_up"], next);
+    assert_eq!(written.as_object().unwrap().len(), 5 + votes.len());
 }
 
 #[test]
@@ -161,5 +164,45 @@ fn a_line_of_a_stream_is_in_a_format_of_its_kind() {
             Format::Json,
             "{line}"
         );
+    }
+}
+
+#[test]
+fn a_decision_says_how_sure_it_is() {
+    for (lines, fit, next, sureness) in [
+        (
+            &[(COMMON, 2), (COMBINED, 3), ("noise", 5)][..],
+            5,
+            None,
+            "5 of 10 lines of the sample fit, and no other format fits one",
+        ),
+        (
+            &[(COMBINED, 9), ("{}", 1)],
+            9,
+            Some((Format::Json, 1)),
+            "9 of 10 lines of the sample fit, and 1 are json",
+        ),
+        (
+            &[("{}", 7), ("a=1 b=2", 2), (COMMON, 1)],
+            7,
+            Some((Format::Logfmt, 2)),
+            "7 of 10 lines of the sample fit, and 2 are logfmt",
+        ),
+        (
+            &[("{}", 4)],
+            4,
+            None,
+            "all 4 lines of the sample fit, and no other format fits one",
+        ),
+    ] {
+        let sample: String = lines
+            .iter()
+            .map(|(line, times)| format!("{line}\n").repeat(*times))
+            .collect();
+        let detection = detect(sample.as_bytes());
+        let found = detection.runner_up.as_ref();
+        let found = found.map(|next| (next.format.clone(), next.lines));
+        assert_eq!((detection.fit, found), (fit, next));
+        assert_eq!(detection.sureness(), sureness);
     }
 }

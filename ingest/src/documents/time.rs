@@ -9,8 +9,18 @@ use crate::reader::ReaderOptions;
 use crate::stamp;
 
 /// Fields that can hold the event's time; the first that parses counts.
-pub(crate) const TIME_FIELDS: [&str; 6] =
-    [TIME, "@timestamp", "timestamp", "ts", "created_at", "date"];
+pub(crate) const TIME_FIELDS: [&str; 8] = [
+    TIME,
+    "@timestamp",
+    "timestamp",
+    "ts",
+    "created_at",
+    "date",
+    // Microseconds as text, in the export of systemd's journal.
+    "__REALTIME_TIMESTAMP",
+    // The beginning of a request, in access logs of Traefik without a time of their own.
+    "StartUTC",
+];
 
 /// The field that is the document's own `_id`.
 #[derive(Debug, Clone, Copy)]

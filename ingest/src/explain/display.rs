@@ -8,7 +8,13 @@ use crate::formats::Format;
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.name, self.format)?;
+        if let Some(dialect) = self.dialect {
+            writeln!(f, "  dialect: {dialect}")?;
+        }
         writeln!(f, "  why: {}", self.why)?;
+        if self.detection.format.is_some() {
+            writeln!(f, "  auto: {}", self.detection.sureness())?;
+        }
         write!(f, "  lines: {} = {} events", self.lines, self.events)?;
         write!(
             f,

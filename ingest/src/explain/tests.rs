@@ -146,3 +146,15 @@ fn only_the_part_of_a_long_line_around_the_column_is_shown() {
     assert_eq!(excerpt(b"\x00a\xff", 2), ("\\u{0}a\u{fffd}".to_owned(), 6));
     assert_eq!(excerpt(b"ab", 9), ("ab".to_owned(), 2));
 }
+
+#[test]
+fn the_text_says_how_sure_auto_is_and_which_program_wrote_json() {
+    let shown = run(&format!("{COMBINED}\n{COMBINED}\n{{}}\n")).to_string();
+    assert!(
+        shown.contains("  auto: 2 of 3 lines of the sample fit, and 1 are json\n"),
+        "{shown}"
+    );
+    let shown = run("{\"log\":\"a\",\"stream\":\"stdout\",\"time\":\"2026-05-01T09:00:00Z\"}\n")
+        .to_string();
+    assert!(shown.contains("  dialect: Docker (json-file)\n"), "{shown}");
+}

@@ -12,7 +12,7 @@ use storage::StreamKind;
 
 use super::access::cut;
 use super::documents::{DocumentReader, recognise_stamped};
-use super::fields::{FieldRule, FieldType, Shape, read_fields};
+use super::fields::{FieldRule, FieldShape, FieldType, read_fields};
 use crate::bad::Bad;
 use crate::documents::{DocumentRow, SITE, Value};
 use crate::error::Result;
@@ -38,12 +38,12 @@ const REQUIRED: usize = 13;
 
 const RULES: [FieldRule; 33] = [
     FieldRule::word("type"),
-    FieldRule::new("time", Shape::Word, FieldType::Stamp(stamp)),
+    FieldRule::new("time", FieldShape::Word, FieldType::Stamp(stamp)),
     FieldRule::word("elb"),
-    FieldRule::new("host", Shape::Word, FieldType::Address("client_port")),
+    FieldRule::new("host", FieldShape::Word, FieldType::Address("client_port")),
     FieldRule::new(
         "target_host",
-        Shape::Word,
+        FieldShape::Word,
         FieldType::Address("target_port"),
     ),
     seconds("request_processing_time"),
@@ -53,7 +53,11 @@ const RULES: [FieldRule; 33] = [
     FieldRule::int("target_status"),
     FieldRule::int("bytes_received"),
     FieldRule::int("bytes_sent"),
-    FieldRule::new("request", Shape::Escaped, FieldType::Parts(push_request)),
+    FieldRule::new(
+        "request",
+        FieldShape::Escaped,
+        FieldType::Parts(push_request),
+    ),
     quoted("user_agent"),
     FieldRule::word("ssl_cipher"),
     FieldRule::word("ssl_protocol"),
@@ -78,11 +82,11 @@ const RULES: [FieldRule; 33] = [
 ];
 
 const fn quoted(name: &'static str) -> FieldRule {
-    FieldRule::new(name, Shape::Escaped, FieldType::Text)
+    FieldRule::new(name, FieldShape::Escaped, FieldType::Text)
 }
 
 const fn seconds(name: &'static str) -> FieldRule {
-    FieldRule::new(name, Shape::Word, FieldType::FloatOrMinusOne)
+    FieldRule::new(name, FieldShape::Word, FieldType::FloatOrMinusOne)
 }
 
 fn stamp(text: &str, written: Written<'_>) -> Option<i64> {
@@ -104,7 +108,8 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
 fn push_request(line: LineText<'_>, (from, to): ByteSpan, row: &mut DocumentRow) {
     let whole = line.part((from, to));
     let parts = cut(whole.as_bytes()).filter(|cut| cut.rebuilds);
-    let parts = parts.and_then(|cut| Some((cut, Target::of(&whole[cut.path?.0..cut.path?.1])?)));
+    let parts =
+        parts.and_then(|cut| Some((cut, RequestUrl::of(&whole[cut.path?.0..cut.path?.1])?)));
     let Some((cut, target)) = parts else {
         row.push_text("request", &whole);
         return;
@@ -124,14 +129,14 @@ fn push_request(line: LineText<'_>, (from, to): ByteSpan, row: &mut DocumentRow)
 }
 
 /// The parts of a target without its query.
-struct Target<'a> {
+struct RequestUrl<'a> {
     scheme: &'a str,
     site: &'a str,
     port: u16,
     path: &'a str,
 }
 
-impl<'a> Target<'a> {
+impl<'a> RequestUrl<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         let slash = rest.find('/').unwrap_or(rest.len());

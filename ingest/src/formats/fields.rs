@@ -15,7 +15,7 @@ pub(super) const EXTRA: &str = "extra";
 
 /// The form in which a field stands in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FieldShape {
     /// Without spaces.
     Word,
     /// In double quotes, up to the first one behind an even number of backslashes.
@@ -50,12 +50,12 @@ pub(super) enum FieldType {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FieldRule {
     name: &'static str,
-    shape: Shape,
+    shape: FieldShape,
     field_type: FieldType,
 }
 
 impl FieldRule {
-    pub(super) const fn new(name: &'static str, shape: Shape, field_type: FieldType) -> Self {
+    pub(super) const fn new(name: &'static str, shape: FieldShape, field_type: FieldType) -> Self {
         Self {
             name,
             shape,
@@ -65,16 +65,16 @@ impl FieldRule {
 
     /// Makes a rule for a text without spaces.
     pub(super) const fn word(name: &'static str) -> Self {
-        Self::new(name, Shape::Word, FieldType::Text)
+        Self::new(name, FieldShape::Word, FieldType::Text)
     }
 
     /// Makes a rule for an integer.
     pub(super) const fn int(name: &'static str) -> Self {
-        Self::new(name, Shape::Word, FieldType::Int)
+        Self::new(name, FieldShape::Word, FieldType::Int)
     }
 
     pub(super) const fn is_quoted(&self) -> bool {
-        matches!(self.shape, Shape::Escaped | Shape::Quoted)
+        matches!(self.shape, FieldShape::Escaped | FieldShape::Quoted)
     }
 
     fn push(
@@ -159,21 +159,21 @@ impl<'a> Fields<'a> {
 
     /// Returns the place of the next field, without its quotes or brackets; `None` where the line
     /// has none of this form.
-    pub(super) fn next(&mut self, shape: Shape) -> Option<ByteSpan> {
+    pub(super) fn next(&mut self, shape: FieldShape) -> Option<ByteSpan> {
         let bytes = self.line.bytes();
         let rest = bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
         let inner = |length: usize| (self.at + 1, self.at + 1 + length);
         let (place, end) = match shape {
-            Shape::Word => {
+            FieldShape::Word => {
                 let length = memchr::memchr(b' ', rest).unwrap_or(rest.len());
                 let end = self.at + length;
                 ((length > 0).then_some((self.at, end))?, end)
             }
-            Shape::Bracketed => {
+            FieldShape::Bracketed => {
                 let place = inner(memchr::memchr(b']', rest.strip_prefix(b"[")?)?);
                 (place, place.1 + 1)
             }
-            Shape::Quoted | Shape::Escaped => {
+            FieldShape::Quoted | FieldShape::Escaped => {
                 let place = inner(quoted(rest.strip_prefix(b"\"")?, shape)?);
                 (place, place.1 + 1)
             }
@@ -188,14 +188,14 @@ impl<'a> Fields<'a> {
 
     /// Returns the place of the next word.
     pub(super) fn word(&mut self) -> Option<ByteSpan> {
-        self.next(Shape::Word)
+        self.next(FieldShape::Word)
     }
 }
 
 /// Returns the bytes of a text before its closing quote.
-fn quoted(text: &[u8], shape: Shape) -> Option<usize> {
+fn quoted(text: &[u8], shape: FieldShape) -> Option<usize> {
     let is_end = |at: usize| match shape {
-        Shape::Escaped => {
+        FieldShape::Escaped => {
             let escapes = text[..at].iter().rev().take_while(|b| **b == b'\\');
             escapes.count() % 2 == 0
         }

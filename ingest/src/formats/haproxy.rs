@@ -10,15 +10,15 @@
 //! manual. The manual's `+` before a number is a column of its own: before the time and the bytes
 //! the line was written before the end (`option logasap`), before the retries the session went to
 //! another server. `~` behind a frontend says that the connection had TLS. A header of syslog adds
-//! its columns, with the sender as `hostname`; its stamp counts for less than that of HAProxy, which
-//! has milliseconds, and is not kept.
+//! its columns, with the sender as `hostname`; its stamp counts for less than that of HAProxy,
+//! which has milliseconds, and is not kept.
 //!
 //! The kind of the streams is documents: lines of TCP are no requests.
 
 use storage::StreamKind;
 
 use super::documents::{DocumentReader, recognise_stamped};
-use super::fields::{EXTRA, Fields, Shape, push_address};
+use super::fields::{EXTRA, FieldShape, Fields, push_address};
 use super::nginx_error::push_request;
 use super::syslog;
 use crate::bad::Bad;
@@ -122,7 +122,7 @@ impl HaproxyLine<'_> {
 
     fn stamp(&mut self, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
         let at = self.fields.at;
-        let stamp = self.fields.next(Shape::Bracketed);
+        let stamp = self.fields.next(FieldShape::Bracketed);
         let us = stamp.and_then(|place| read_format(&self.line.part(place), STAMP, written.zone));
         let expected = "a time as [06/Feb/2009:12:14:14.655]";
         row.time_us = Some(us.ok_or_else(|| Bad::expected("bad_time", at, expected))?);
@@ -149,8 +149,8 @@ impl HaproxyLine<'_> {
         Ok(())
     }
 
-    /// Appends the numbers of a word between `/`, without those that are -1; a `+` before one is the
-    /// column `plus`.
+    /// Appends the numbers of a word between `/`, without those that are -1; a `+` before one is
+    /// the column `plus`.
     fn numbers(
         &self,
         place: ByteSpan,
@@ -219,7 +219,7 @@ impl HaproxyLine<'_> {
         if self.line.bytes().get(at) != Some(&b'"') {
             return Err(Bad::expected(NOT_HAPROXY, at, "a request in quotes"));
         }
-        let request = self.fields.next(Shape::Quoted).unwrap_or_else(|| {
+        let request = self.fields.next(FieldShape::Quoted).unwrap_or_else(|| {
             self.fields.at = end;
             (at + 1, end)
         });

@@ -2,18 +2,18 @@
 //! and TSV, and the directives of the W3C extended log file format.
 //!
 //! # Invariant
-//! The event of a line depends on the line, the options and the [`Header`] that governs it, wherever
-//! blocks end. So a header travels: [`Parsed::format`](crate::Parsed) behind a block, and
+//! The event of a line depends on the line, the options and the [`Header`] that governs it,
+//! wherever blocks end. So a header travels: [`Parsed::format`](crate::Parsed) behind a block, and
 //! [`Format::after`] of the block, is the format with its fields (`csv:time,level`), and a parser
-//! that begins with it goes on as if it had read everything before. [`HeaderSearch`] finds it in
-//! content that was imported before and is read again.
+//! that begins with it goes on as if it had read everything before.
+//! [`HeaderSearch`](crate::HeaderSearch) finds it in content that was imported before and is read
+//! again.
 //!
 //! A header is no event: it counts as an empty line, which has nothing to store either. A header
 //! that cannot be used is quarantined, and so is every line that it would govern (`no_header`): the
 //! next line must not be taken for one.
 
 mod delimited;
-mod search;
 mod w3c;
 
 use std::sync::Arc;
@@ -21,14 +21,12 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use storage::StreamKind;
 
-pub use self::search::HeaderSearch;
 use super::Format;
 use super::documents::PATTERN_BYTES_MAX;
 use crate::bad::Bad;
 use crate::documents::{DocumentRow, Documents};
 use crate::error::{Error, Result};
 use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
-use crate::source::without_bom;
 use crate::stamp::Written;
 use crate::text::LineText;
 
@@ -62,6 +60,10 @@ pub(super) static WITH_FIELDS: FormatEntry = FormatEntry {
     keeps_mark: false,
 };
 
+/// The longest name of a format with its fields, in bytes.
+pub(crate) const HEADER_BYTES_MAX: usize = PATTERN_BYTES_MAX;
+/// The mark of UTF-8. Files that are joined bring one each.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The reason of lines without a header.
 const NO_HEADER: &str = "no_header";
 /// The reason of headers that cannot be used.
@@ -104,13 +106,13 @@ pub struct LineFields {
     /// The format with its fields, as `csv:time,level`.
     name: String,
     syntax: Syntax,
-    read: Read,
+    layout: LineLayout,
 }
 
 /// The reader of a line with known fields.
 #[derive(Debug)]
-enum Read {
-    Delimited(delimited::Columns),
+enum LineLayout {
+    Delimited(delimited::HeaderNames),
     W3c(w3c::Directives),
 }
 
@@ -134,14 +136,14 @@ impl LineFields {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes"));
         }
-        let read = match syntax {
-            Syntax::W3c => Read::W3c(w3c::Directives::of_text(text)?),
-            _ => Read::Delimited(delimited::Columns::of_header(text, delimiter(syntax))?),
+        let layout = match syntax {
+            Syntax::W3c => LineLayout::W3c(w3c::Directives::of_text(text)?),
+            _ => LineLayout::Delimited(delimited::HeaderNames::of_header(text, delimiter(syntax))?),
         };
         Ok(Self {
             name: format!("{}{text}", syntax.prefix()),
             syntax,
-            read,
+            layout,
         })
     }
 
@@ -165,9 +167,9 @@ impl LineFields {
         (row, cutter): (&mut DocumentRow, &mut delimited::Cutter),
         written: Written<'_>,
     ) -> Result<(), Bad> {
-        match &self.read {
-            Read::Delimited(columns) => columns.read(line, row, cutter),
-            Read::W3c(directives) => directives.read(line, row, written),
+        match &self.layout {
+            LineLayout::Delimited(columns) => columns.read(line, row, cutter),
+            LineLayout::W3c(directives) => directives.read(line, row, written),
         }
     }
 }
@@ -189,7 +191,7 @@ impl Eq for LineFields {}
 
 /// The header that governs the next line of a source.
 #[derive(Debug, Clone)]
-struct Header {
+pub(crate) struct Header {
     syntax: Syntax,
     /// `None` while the source has had no header.
     fields: Option<Arc<LineFields>>,
@@ -211,7 +213,7 @@ impl Header {
     }
 
     /// Returns the header of a format; `None` for formats without one.
-    fn of_format(format: &Format) -> Option<Self> {
+    pub(crate) fn of_format(format: &Format) -> Option<Self> {
         if let Format::Fields(fields) = format {
             return Some(Self::of_fields(fields));
         }
@@ -221,7 +223,7 @@ impl Header {
     }
 
     /// Returns the format in which the next line is.
-    fn format(&self) -> Format {
+    pub(crate) fn format(&self) -> Format {
         match &self.fields {
             Some(fields) => Format::Fields(Arc::clone(fields)),
             None => self.syntax.format(),
@@ -229,18 +231,18 @@ impl Header {
     }
 
     /// Returns whether no line can change the header any more.
-    fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         self.syntax != Syntax::W3c && self.fields.is_some()
     }
 
     /// Takes a line that is not empty if it is a header, or returns `None`.
-    fn take(&mut self, line: &[u8]) -> Option<Result<(), Bad>> {
-        let line = without_bom(line);
+    pub(crate) fn take(&mut self, line: &[u8]) -> Option<Result<(), Bad>> {
+        let line = line.strip_prefix(MARK).unwrap_or(line);
         let text = match (self.syntax, &self.fields) {
             (Syntax::W3c, fields) => {
-                let directives = fields.as_ref().and_then(|fields| match &fields.read {
-                    Read::W3c(directives) => Some(directives),
-                    Read::Delimited(_) => None,
+                let directives = fields.as_ref().and_then(|fields| match &fields.layout {
+                    LineLayout::W3c(directives) => Some(directives),
+                    LineLayout::Delimited(_) => None,
                 });
                 match w3c::text_after(directives, line)? {
                     Some(text) => text,
@@ -271,6 +273,20 @@ impl Format {
     /// Returns whether lines of the format can be read only behind a header that is not known.
     pub(crate) fn awaits_header(&self) -> bool {
         Header::of_format(self).is_some_and(|header| header.fields.is_none())
+    }
+
+    /// Returns whether a line can be read by the fields that the format has.
+    pub(crate) fn fits(&self, line: &[u8]) -> bool {
+        let Self::Fields(fields) = self else {
+            return false;
+        };
+        let (mut row, mut cutter) = (DocumentRow::default(), fields.cutter());
+        let read = fields.read(
+            LineText::of(line),
+            (&mut row, &mut cutter),
+            Written::unknown(),
+        );
+        read.is_ok()
     }
 }
 

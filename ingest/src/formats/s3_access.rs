@@ -1,8 +1,8 @@
 //! Server access logs of Amazon S3.
 //!
 //! The fields and their order are those of the page "Amazon S3 server access log format" in
-//! Amazon's user guide. AWS appends new fields at the end: a line may end behind the user agent, and
-//! what follows the last field known here is `extra`.
+//! Amazon's user guide. AWS appends new fields at the end: a line may end behind the user agent,
+//! and what follows the last field known here is `extra`.
 //!
 //! Texts of the client stand in quotes without an escape of quotes in them, so that a user agent
 //! could pretend to be the fields behind it. A line with more quotes than its fields have is
@@ -14,7 +14,7 @@
 use storage::StreamKind;
 
 use super::documents::{DocumentReader, recognise_stamped};
-use super::fields::{FieldRule, FieldType, Shape, read_fields};
+use super::fields::{FieldRule, FieldShape, FieldType, read_fields};
 use super::nginx_error::push_request;
 use crate::bad::Bad;
 use crate::documents::{DocumentRow, SITE};
@@ -42,21 +42,25 @@ const REQUIRED: usize = 17;
 const RULES: [FieldRule; 26] = [
     FieldRule::word("bucket_owner"),
     FieldRule::word("bucket"),
-    FieldRule::new("time", Shape::Bracketed, FieldType::Stamp(stamp)),
+    FieldRule::new("time", FieldShape::Bracketed, FieldType::Stamp(stamp)),
     FieldRule::word("host"),
     FieldRule::word("user"),
     FieldRule::word("request_id"),
     FieldRule::word("operation"),
     FieldRule::word("key"),
-    FieldRule::new("request", Shape::Quoted, FieldType::Parts(push_request)),
+    FieldRule::new(
+        "request",
+        FieldShape::Quoted,
+        FieldType::Parts(push_request),
+    ),
     FieldRule::int("status"),
     FieldRule::word("error_code"),
     FieldRule::int("response_size"),
     FieldRule::int("object_size"),
     FieldRule::int("request_time_ms"),
     FieldRule::int("turn_around_time_ms"),
-    FieldRule::new("referrer", Shape::Quoted, FieldType::Text),
-    FieldRule::new("user_agent", Shape::Quoted, FieldType::Text),
+    FieldRule::new("referrer", FieldShape::Quoted, FieldType::Text),
+    FieldRule::new("user_agent", FieldShape::Quoted, FieldType::Text),
     FieldRule::word("version_id"),
     FieldRule::word("host_id"),
     FieldRule::word("signature_version"),

@@ -72,8 +72,8 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
     Ok(())
 }
 
-/// Reads the header before a message of another format, or the tag alone, where the line has either.
-/// The sender is `hostname`. Returns the place of the message.
+/// Reads the header before a message of another format, or the tag alone, where the line has
+/// either. The sender is `hostname`. Returns the place of the message.
 pub(super) fn read_head(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> usize {
     let mut head = SyslogLine {
         line,

@@ -159,6 +159,9 @@ impl Sink for Local {
         };
         parser.set_received(received_us);
         let parsed = parser.parse_block(&piece.block)?;
+        if let Some(detection) = parser.take_detection() {
+            summary.detected(&detection);
+        }
         self.parser = Some(parser);
         let format = parsed.format.clone();
         let reasons = parsed.reasons();
@@ -248,8 +251,10 @@ impl Sink for Remote {
         if self.format == Format::Auto && piece.block.values {
             self.format = Format::Json;
         } else if self.format == Format::Auto
-            && let Some(format) = ingest::detect(&piece.block.bytes).format
+            && let detection = ingest::detect(&piece.block.bytes)
+            && let Some(format) = detection.format.clone()
         {
+            summary.detected(&detection);
             // The first block decides for the file, as it does for a parser in this process. The
             // request of an access log still says `auto`, which also takes the text behind a
             // record.

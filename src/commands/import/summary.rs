@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ingest::Format;
+use ingest::{Detection, Format, RunnerUp};
 use serde::Serialize;
 use storage::Ack;
 
@@ -31,10 +31,23 @@ struct Figures {
     events_per_second: f64,
     /// The formats of new content.
     formats: BTreeSet<String>,
+    /// Of the formats that `auto` chose: lines of the samples, and those of them that fit.
+    detected: BTreeMap<String, Detected>,
     /// Bytes of last lines without a line end that stay in their files for the next import.
     unfinished_bytes: u64,
     /// A signal ended the import: the same command takes the rest.
     interrupted: bool,
+}
+
+/// Sureness of `auto` of a format, over all sources in which it chose it.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Detected {
+    /// Lines of the samples.
+    lines: u64,
+    /// Lines of the samples that are in the format.
+    fit: u64,
+    /// Of other formats: the most lines of one sample that are in one.
+    runner_up: Option<RunnerUp>,
 }
 
 /// Counts while an import runs.
@@ -116,6 +129,24 @@ impl Summary {
     pub(super) fn found(&mut self, format: &Format) {
         if *format != Format::Auto {
             self.figures.formats.insert(format.to_string());
+        }
+    }
+
+    /// Notes a decision of `auto`.
+    pub(super) fn detected(&mut self, detection: &Detection) {
+        let Some(format) = &detection.format else {
+            return;
+        };
+        let detected = self.figures.detected.entry(format.to_string()).or_default();
+        detected.lines += detection.lines;
+        detected.fit += detection.fit;
+        let most = detected.runner_up.as_ref().map_or(0, |next| next.lines);
+        if let Some(next) = detection
+            .runner_up
+            .as_ref()
+            .filter(|next| next.lines > most)
+        {
+            detected.runner_up = Some(next.clone());
         }
     }
 
@@ -240,6 +271,17 @@ impl Summary {
         if !f.formats.is_empty() {
             let formats: Vec<&str> = f.formats.iter().map(String::as_str).collect();
             println!("format       {}", formats.join(", "));
+        }
+        for (format, detected) in &f.detected {
+            let Detected {
+                lines,
+                fit,
+                runner_up,
+            } = detected;
+            let next = runner_up.as_ref().map_or_else(String::new, |next| {
+                format!("; the next is {} with {}", next.format, next.lines)
+            });
+            println!("auto         {format} by {fit} of {lines} lines{next}");
         }
         println!("store        {place}, stream {stream}");
         if f.accepted > 0 {

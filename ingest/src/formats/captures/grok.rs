@@ -1,9 +1,9 @@
 //! Grok patterns: `grok:%{IP:host} %{WORD:method} %{NUMBER:bytes:int}`.
 //!
-//! A pattern is expanded to an expression, with the definitions of the crate `grok`, which are those
-//! of Logstash. The expression is one of the crate `regex`, which needs no more time than a line is
-//! long, so that no pattern and no line can stop a parser. It has neither look-around nor atomic
-//! groups, and the definitions that have them are read without:
+//! A pattern is expanded to an expression, with the definitions of the crate `grok`, which are
+//! those of Logstash. The expression is one of the crate `regex`, which needs no more time than a
+//! line is long, so that no pattern and no line can stop a parser. It has neither look-around nor
+//! atomic groups, and the definitions that have them are read without:
 //! * An atomic group is a group.
 //! * A definition that looks around forbids its value to begin or end within another number. That
 //!   matters only beside text that could take a part of it. There the pattern is refused, and
@@ -34,7 +34,7 @@ pub(super) struct Expansion {
 impl Expansion {
     pub(super) fn of(pattern: &str) -> Result<Self, String> {
         let mut expansion = Self::default();
-        let whole = expansion.expand(pattern, Origin::User, 0)?;
+        let whole = expansion.expand(pattern, Author::User, 0)?;
         expansion.expression = whole.text;
         Ok(expansion)
     }
@@ -55,7 +55,7 @@ impl Expansion {
         format!("it is no regular expression: {shown}")
     }
 
-    fn expand(&mut self, text: &str, origin: Origin, depth: usize) -> Result<Expanded, String> {
+    fn expand(&mut self, text: &str, author: Author, depth: usize) -> Result<Expanded, String> {
         self.bytes += text.len();
         if depth > DEPTH_MAX || self.bytes > EXPANDED_BYTES_MAX {
             return Err("its definitions name each other without end, or are too long".to_owned());
@@ -64,7 +64,7 @@ impl Expansion {
         for component in grok_split(text) {
             match component {
                 GrokComponent::RegularExpression { string, .. } => {
-                    whole.take_text(string, origin)?;
+                    whole.take_text(string, author)?;
                 }
                 GrokComponent::GrokPattern {
                     name,
@@ -74,12 +74,12 @@ impl Expansion {
                     ..
                 } => {
                     let (definition, of) = match definition {
-                        "" => (defined(name)?, Origin::Library),
-                        own => (own, Origin::User),
+                        "" => (defined(name)?, Author::Library),
+                        own => (own, Author::User),
                     };
                     let value = self.expand(definition, of, depth + 1)?;
-                    let opening = self.opening(alias, extract, origin)?;
-                    whole.take_value(name, &opening, value, origin)?;
+                    let opening = self.opening(alias, extract, author)?;
+                    whole.take_value(name, &opening, value, author)?;
                 }
                 GrokComponent::PatternError(error) => {
                     return Err(format!("it is no grok pattern: {error:?}"));
@@ -90,12 +90,12 @@ impl Expansion {
     }
 
     /// Returns the beginning of the group of a value, and notes its field.
-    fn opening(&mut self, alias: &str, extract: &str, origin: Origin) -> Result<String, String> {
+    fn opening(&mut self, alias: &str, extract: &str, author: Author) -> Result<String, String> {
         if alias.is_empty() {
             return Ok("(?:".to_owned());
         }
         let field = alias.trim_matches(['[', ']']).replace("][", ".");
-        if origin == Origin::User && self.fields.iter().any(|(known, _)| *known == field) {
+        if author == Author::User && self.fields.iter().any(|(known, _)| *known == field) {
             return Err(format!("two values are called {field:?}"));
         }
         let group = format!("(?<{GROUP}{}>", self.fields.len());
@@ -106,7 +106,7 @@ impl Expansion {
 
 /// The author of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum Author {
     User,
     Library,
 }
@@ -126,16 +126,16 @@ struct Expanded {
 }
 
 impl Expanded {
-    fn take_text(&mut self, text: &str, origin: Origin) -> Result<(), String> {
+    fn take_text(&mut self, text: &str, author: Author) -> Result<(), String> {
         if let Some(name) = self.guarded.take()
-            && origin == Origin::User
+            && author == Author::User
             && begins_openly(text)
         {
             return Err(touches(&name, "behind"));
         }
-        let looks = match origin {
-            Origin::User => Looks::none(text),
-            Origin::Library => Looks::of(text)?,
+        let looks = match author {
+            Author::User => Looks::none(text),
+            Author::Library => Looks::of(text)?,
         };
         self.guards_begin |= looks.back;
         let goes_on = !looks.rest.chars().all(|c| "()|?:".contains(c));
@@ -150,9 +150,9 @@ impl Expanded {
         name: &str,
         opening: &str,
         value: Self,
-        origin: Origin,
+        author: Author,
     ) -> Result<(), String> {
-        if origin == Origin::User {
+        if author == Author::User {
             let is_open = self.ends_with_value || ends_openly(&self.text);
             if value.guards_begin && is_open {
                 return Err(touches(name, "before"));

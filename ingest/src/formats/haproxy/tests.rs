@@ -113,7 +113,7 @@ fn lines_of_every_kind_are_read() {
             ),
             json!({ "host": "2001:db8::7", "client_port": 443 }),
         ),
-        // What HAProxy cuts off is the end of the request and its quote.
+        // HAProxy cuts off the end of the request and its quote.
         (
             format!("{CLIENT} f b/s 1/2/3/4/5 200 1 {behind} \"GET /long/pa"),
             json!({ "method": "GET", "path": "/long/pa", "protocol": null }),

@@ -1,8 +1,8 @@
 //! CSV and TSV: fields between commas or tabs, by the names in the first line.
 //!
 //! CSV is that of RFC 4180 but for one rule: a record is a line, as everywhere in this crate, so a
-//! value with a line end in it is quarantined (`open_quote`). TSV has no quotes, as the media type
-//! `text/tab-separated-values`. A value is a number, a truth value or a text by the rules of
+//! value with a line end in it is quarantined (`open_quote`). TSV has no quotes, as its media
+//! type of IANA. A value is a number, a truth value or a text by the rules of
 //! logfmt; an empty one is null.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
@@ -17,11 +17,11 @@ const COMMA: u8 = b',';
 
 /// The names of the fields, in their order.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct HeaderNames {
     names: Vec<String>,
 }
 
-impl Columns {
+impl HeaderNames {
     /// Reads a header; an empty one has no columns.
     pub(super) fn of_header(text: &str, delimiter: u8) -> Result<Self, String> {
         let mut cutter = Cutter::new(delimiter);

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::formats::documents::testing::{options, parsed};
-use crate::{Parsed, Parser, SourceItem};
+use crate::{HeaderSearch, Parsed, Parser, SourceItem};
 
 const CSV_SOURCE: &str = "\u{feff}time,level,\"two words\",n\r\n\
     2026-11-26T09:00:00Z,info,\"a, \"\"b\"\"\",1\r\n\
@@ -77,7 +77,7 @@ fn in_pieces(format: &Format, source: &str, cuts: &[usize], by_content: bool) ->
             ..options(next.clone())
         });
         parser.set_position(line, begin as u64);
-        let parsed = parser.parse(source[begin..end].as_bytes()).unwrap();
+        let parsed = parser.parse(&source.as_bytes()[begin..end]).unwrap();
         outcomes.push(outcome(&parsed));
         let fields = parsed.events.schema();
         let column = |field: &Arc<arrow::datatypes::Field>| {
@@ -89,7 +89,7 @@ fn in_pieces(format: &Format, source: &str, cuts: &[usize], by_content: bool) ->
         begin = end;
         next = match by_content {
             false => {
-                assert_eq!(parsed.format, next.after(source[..end].as_bytes()));
+                assert_eq!(parsed.format, next.after(&source.as_bytes()[..end]));
                 // It travels as text.
                 parsed.format.to_string().parse().unwrap()
             }

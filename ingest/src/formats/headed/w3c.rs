@@ -2,10 +2,10 @@
 //!
 //! `#Fields:` names the fields of the lines behind it, and may occur again. `#Date:` and
 //! `#Start-Date:` have the day of lines that have a time and no date. Other directives say nothing
-//! about lines. The draft of 1996 (WD-logfile-960323) separates fields with spaces, and a value with
-//! spaces stands in double quotes, in which two quotes are one. CloudFront separates with tabs and
-//! writes other characters than letters as `%20`; here, the headers of a client are read back from
-//! that, as they are no part of an address.
+//! about lines. The draft of 1996 (WD-logfile-960323) separates fields with spaces, and a value
+//! with spaces stands in double quotes, in which two quotes are one. CloudFront separates with
+//! tabs and writes other characters than letters as `%20`; here, the headers of a client are read
+//! back from that, as they are no part of an address.
 //!
 //! IIS puts no value in quotes and writes `+` for a space. A client could send one quote in each of
 //! two headers: quotes join words only in a line that has more words than fields.

@@ -1,5 +1,7 @@
-//! Formats whose header stands in the source: an import that is killed behind any piece goes on with
-//! the header that governs its next line.
+//! Formats whose header stands in the source: an import that is killed behind any piece goes on
+//! with the header that governs its next line.
+
+use std::path::Path;
 
 use ingest::Parser;
 
@@ -53,9 +55,7 @@ impl Sink for Pieces {
         let bad = bad.map(|item| format!("{} {} {}", item.reason, item.line, item.byte));
         self.outcome.extend(bad);
         self.pieces += 1;
-        if !block.too_long {
-            self.format = self.format.after(&block.bytes);
-        }
+        self.format = parsed.format;
         Ok(self.format.clone())
     }
 
@@ -65,7 +65,7 @@ impl Sink for Pieces {
 }
 
 /// Imports a file, killed once behind some pieces.
-fn outcome(format: &Format, file: &PathBuf, killed_after: Option<usize>) -> (Vec<String>, usize) {
+fn outcome(format: &Format, file: &Path, killed_after: Option<usize>) -> (Vec<String>, usize) {
     let mut sink = Pieces {
         lines: Lines {
             piece_bytes: 50,
@@ -74,7 +74,7 @@ fn outcome(format: &Format, file: &PathBuf, killed_after: Option<usize>) -> (Vec
         },
         ..Pieces::default()
     };
-    let files = std::slice::from_ref(file);
+    let files = &[file.to_owned()];
     let ended = import_as(format.clone(), &mut sink, files, &["--complete"]);
     assert_eq!(ended, killed_after.is_none());
     if !ended {

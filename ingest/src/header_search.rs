@@ -1,15 +1,10 @@
 //! The search of a source's header in its bytes, cut anywhere.
 
-use super::super::Format;
-use super::super::documents::PATTERN_BYTES_MAX;
-use super::Header;
-use crate::documents::DocumentRow;
+use crate::formats::{Format, HEADER_BYTES_MAX, Header};
 use crate::source::{LINE_BYTES_MAX, Lines};
-use crate::stamp::Written;
-use crate::text::LineText;
 
 /// Bytes of a line that are kept: a longer header cannot be used, whatever follows.
-const KEPT_BYTES: usize = 2 * PATTERN_BYTES_MAX;
+const KEPT_BYTES: usize = 2 * HEADER_BYTES_MAX;
 
 /// Finds the format in which a source goes on behind content that was read before.
 #[derive(Debug, Clone)]
@@ -102,19 +97,5 @@ impl Format {
         };
         let lines = Lines::new(lines).map(|(_, line)| line);
         lines.filter(|line| !line.is_empty()).any(is_stored)
-    }
-
-    /// Returns whether a line can be read by the fields that the format has.
-    pub(crate) fn fits(&self, line: &[u8]) -> bool {
-        let Self::Fields(fields) = self else {
-            return false;
-        };
-        let (mut row, mut cutter) = (DocumentRow::default(), fields.cutter());
-        let read = fields.read(
-            LineText::of(line),
-            (&mut row, &mut cutter),
-            Written::unknown(),
-        );
-        read.is_ok()
     }
 }
