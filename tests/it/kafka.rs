@@ -134,11 +134,17 @@ impl Cluster {
         assert_eq!(raw, poison, "quarantined records are missing or doubled");
     }
 
-    fn is_stored(&self, server: &Server, events: u64, poison: u64) -> bool {
+    /// Returns the number of events in the stream.
+    fn stored(&self, server: &Server) -> u64 {
         let streams = server.sql("SELECT name FROM system.streams");
-        let known = streams.iter().any(|stream| stream["name"] == TOPIC);
-        known
-            && server.number(&format!("SELECT count(*) FROM {TOPIC}")) >= events
+        match streams.iter().any(|stream| stream["name"] == TOPIC) {
+            true => server.number(&format!("SELECT count(*) FROM {TOPIC}")),
+            false => 0,
+        }
+    }
+
+    fn is_stored(&self, server: &Server, events: u64, poison: u64) -> bool {
+        self.stored(server) >= events
             && server.number("SELECT count(*) FROM system.quarantine") >= poison
     }
 }
