@@ -53,7 +53,7 @@ impl Chain {
     /// Decides about a record that comes; a new one becomes part of the next range.
     pub(super) fn arrives(&mut self, offset: u64, fingerprint: impl FnOnce() -> u64) -> Arrival {
         // Where the known record was compacted meanwhile, nothing is left to compare.
-        if let Some((at, known)) = self.known.take()
+        if let Some((at, known)) = self.known.take_if(|(at, _)| *at <= offset)
             && at == offset
         {
             return match fingerprint() == known {
@@ -116,6 +116,10 @@ mod tests {
         assert_eq!(chain.arrives(99, || 7), Arrival::Known);
         assert_eq!(chain.arrives(100, never), Arrival::New);
         assert_eq!(Chain::at(100, Some(7)).arrives(99, || 8), Arrival::Foreign);
+        // An earlier one leaves it to be compared.
+        let mut chain = Chain::at(100, Some(7));
+        assert_eq!(chain.arrives(3, never), Arrival::Repeated);
+        assert_eq!(chain.arrives(99, || 8), Arrival::Foreign);
         // It was compacted.
         assert_eq!(Chain::at(100, Some(7)).arrives(101, never), Arrival::New);
         // Offset 0 has none before it.

@@ -235,14 +235,16 @@ impl ConsumerContext for Context {
     }
 }
 
-/// Takes partitions over, from their ends: the session finds its position and seeks it, once their
-/// queues are its own.
+/// Takes partitions over, from their beginnings: the session finds its position and seeks it, once
+/// their queues are its own. A record that comes in spite of the seek is then an earlier one, which
+/// is left out. From the end it would be a later one, and what is before it would be lost: a real
+/// broker's answer about the end arrived behind the seek.
 fn assign(
     consumer: &BaseConsumer<Context>,
     partitions: &mut TopicPartitionList,
     is_cooperative: bool,
 ) -> KafkaResult<()> {
-    partitions.set_all_offsets(Offset::End)?;
+    partitions.set_all_offsets(Offset::Beginning)?;
     match is_cooperative {
         true => consumer.incremental_assign(partitions),
         false => consumer.assign(partitions),
