@@ -6,6 +6,14 @@
 mod anonymise;
 mod host;
 mod ingest_section;
+#[cfg_attr(
+    not(feature = "kafka"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "without the Kafka source they are only checked"
+    )
+)]
 pub(crate) mod kafka;
 mod place;
 mod retention;

@@ -190,5 +190,5 @@ fn is_topic(topic: &str) -> bool {
         && !matches!(topic, "." | "..")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "kafka"))]
 mod tests;

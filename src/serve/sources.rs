@@ -36,6 +36,10 @@ pub(crate) struct SourceReport {
 
 impl SourceBoard {
     /// Changes the report of a source, which is created at first.
+    #[cfg_attr(
+        not(feature = "kafka"),
+        allow(dead_code, reason = "the Kafka source is the only one so far")
+    )]
     pub(crate) fn change(&self, producer: &str, change: impl FnOnce(&mut SourceReport)) {
         let mut reports = self.0.lock();
         match reports.get_mut(producer) {

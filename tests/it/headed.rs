@@ -70,7 +70,10 @@ fn an_import_goes_on_behind_any_line_with_its_header() {
         assert_w3c(&home.sql(W3C_ROWS));
         // Nothing is imported twice.
         let file = home.path("growing.log");
-        let again = home.import(&file, &["--stream", "app"]);
+        let again = ["import", &file, "--stream", "app", "--data", &home.data];
+        let again = run(&[&again[..], &["--output", "json"]].concat());
+        let again = again.code(0).json();
+        assert_adds_up(&again);
         assert_eq!(
             (&again["accepted"], &again["quarantined"]),
             (&json!(0), &json!(0))

@@ -17,7 +17,7 @@
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
 //! | `LOGMILL_RELOADS` | 2 | certificates that `tls` takes under load |
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
-//! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients, for `postgres`, `flight`, `shippers` |
+//! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients: `postgres`, `flight`, `shippers` |
 //! | `LOGMILL_GRAFANA_PYTHON` | unset | a Python with `grafana-foundation-sdk`, for `grafana` |
 //! | `LOGMILL_SYSLOG_NG` | unset | the folder of an unpacked syslog-ng, for `shippers` |
 //! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, for `grafana` |

@@ -305,7 +305,7 @@ fn an_export_of_otlp_is_stored_and_its_bad_records_are_told() {
     );
     let traces = server
         .post("/v1/traces", &json_type, b"{}")
-        .status(501)
+        .status(404)
         .json();
     assert!(
         traces["message"]
@@ -423,5 +423,5 @@ fn a_token_of_some_streams_writes_into_no_other_whatever_the_body_names() {
         &admin,
         "SELECT name FROM system.streams WHERE name NOT LIKE '\\_%'",
     );
-    assert_eq!(streams["rows"], json!([{"name": "web"}]), "{streams}");
+    assert_eq!(streams, json!([{"name": "web"}]));
 }

@@ -56,16 +56,16 @@ pub struct MalformedBulk {
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action {
-    Index(Target),
-    Create(Target),
-    Update(Target),
-    Delete(Target),
+    Index(ActionTarget),
+    Create(ActionTarget),
+    Update(ActionTarget),
+    Delete(ActionTarget),
 }
 
 /// The part of an action that names its document. Routing, versions and pipelines have no meaning
 /// here.
 #[derive(Deserialize)]
-struct Target {
+struct ActionTarget {
     #[serde(rename = "_index")]
     index: Option<String>,
     #[serde(rename = "_id")]
@@ -73,7 +73,7 @@ struct Target {
 }
 
 impl Action {
-    fn parts(self) -> (&'static str, Target) {
+    fn parts(self) -> (&'static str, ActionTarget) {
         match self {
             Self::Index(target) => ("index", target),
             Self::Create(target) => ("create", target),

@@ -14,13 +14,13 @@ use prost::Message;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::labels::{Labels, read_labels};
+use self::labels::{PushedLabels, read_labels};
 use super::object::ObjectWriter;
 use super::{RecordsByStream, StreamRecords, is_own, stream_name};
 
 /// The stream of entries whose labels name none.
 const STREAM: &str = "loki";
-/// Labels that name the stream, the first of them that is there.
+/// PushedLabels that name the stream, the first of them that is there.
 const STREAM_LABELS: [&str; 4] = ["stream", "service_name", "job", "app"];
 /// Values of the label `stream` that name a file descriptor: Docker's driver and others set it.
 const DESCRIPTORS: [&str; 2] = ["stdout", "stderr"];
@@ -41,12 +41,12 @@ struct PushedStream {
     #[prost(bytes = "vec", tag = "1")]
     labels: Vec<u8>,
     #[prost(message, repeated, tag = "2")]
-    entries: Vec<Entry>,
+    entries: Vec<PushedEntry>,
 }
 
 /// `EntryAdapter`. Its texts are bytes: senders in Go do not check that they are UTF-8.
 #[derive(Clone, PartialEq, Message)]
-struct Entry {
+struct PushedEntry {
     #[prost(message, optional, tag = "1")]
     timestamp: Option<Timestamp>,
     #[prost(bytes = "vec", tag = "2")]
@@ -124,7 +124,7 @@ pub fn decode_json(body: &[u8], fixed: Option<&str>) -> Result<Vec<StreamRecords
     let request: JsonRequest = serde_json::from_slice(body).map_err(|e| e.to_string())?;
     let mut streams = RecordsByStream::default();
     for pushed in &request.streams {
-        let labels: Labels = pushed.stream.clone().into_iter().collect();
+        let labels: PushedLabels = pushed.stream.clone().into_iter().collect();
         let stream = stream_of(&labels, fixed);
         let (_, records) = streams.of(&stream);
         for entry in &pushed.values {
@@ -168,7 +168,7 @@ impl<'a> JsonEntry<'a> {
 }
 
 /// Returns the stream of entries with these labels.
-fn stream_of(labels: &Labels, fixed: Option<&str>) -> String {
+fn stream_of(labels: &PushedLabels, fixed: Option<&str>) -> String {
     if let Some(fixed) = fixed {
         return fixed.to_owned();
     }
@@ -186,7 +186,7 @@ fn write<'a>(
     out: &mut Vec<u8>,
     ns: Option<i64>,
     line: &str,
-    labels: &Labels,
+    labels: &PushedLabels,
     metadata: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
 ) {
     let mut object = ObjectWriter::new(out);

@@ -5,7 +5,7 @@
 //!
 //! | of the record | field |
 //! |---|---|
-//! | `time_unix_nano`, else `observed_time_unix_nano`, else the time of receipt | `time`, `time_nanos` |
+//! | `time_unix_nano`, else `observed_time_unix_nano`, else the receipt | `time`, `time_nanos` |
 //! | `observed_time_unix_nano` | `observed_time_unix_nano` |
 //! | `severity_text`, `severity_number` | `level`, `severity_number` |
 //! | `body` | `line` if it is a text, else `body` |
@@ -92,7 +92,7 @@ pub fn records(request: &ExportLogsServiceRequest, fixed: Option<&str>) -> Vec<S
         let stream = stream_of(of_resource.resource.as_ref(), fixed);
         let (_, records) = streams.of(&stream);
         for of_scope in &of_resource.scope_logs {
-            let origin = Origin {
+            let origin = RecordOrigin {
                 resource: of_resource.resource.as_ref(),
                 resource_schema: &of_resource.schema_url,
                 scope: of_scope.scope.as_ref(),
@@ -122,14 +122,14 @@ fn stream_of(resource: Option<&Resource>, fixed: Option<&str>) -> String {
 }
 
 /// The resource and the scope of a record.
-struct Origin<'a> {
+struct RecordOrigin<'a> {
     resource: Option<&'a Resource>,
     resource_schema: &'a str,
     scope: Option<&'a InstrumentationScope>,
     scope_schema: &'a str,
 }
 
-fn write(out: &mut Vec<u8>, record: &LogRecord, origin: &Origin<'_>) {
+fn write(out: &mut Vec<u8>, record: &LogRecord, origin: &RecordOrigin<'_>) {
     let mut object = ObjectWriter::new(out);
     let times = [record.time_unix_nano, record.observed_time_unix_nano];
     if let Some(ns) = times.into_iter().find(|ns| *ns != 0) {
@@ -160,7 +160,7 @@ fn write(out: &mut Vec<u8>, record: &LogRecord, origin: &Origin<'_>) {
     object.end();
 }
 
-impl Origin<'_> {
+impl RecordOrigin<'_> {
     fn write(&self, object: &mut ObjectWriter<'_>) {
         if let Some(resource) = self.resource {
             for attribute in &resource.attributes {

@@ -118,6 +118,7 @@ fn the_table_and_the_router_have_the_same_routes() {
         ("", include_str!("../../server.rs")),
         ("/prometheus/api/v1", include_str!("../prometheus.rs")),
         ("/loki/api/v1", include_str!("../loki.rs")),
+        ("", include_str!("../shippers.rs")),
         ("", include_str!("../shippers/elastic.rs")),
         ("/elasticsearch", include_str!("../shippers/elastic.rs")),
         ("", include_str!("../shippers/hec.rs")),

@@ -98,7 +98,7 @@ fn respond(is_protobuf: bool, rejected: usize, first: Option<String>) -> Respons
 /// Refuses traces and metrics, with a status that exporters do not try again.
 async fn no_logs() -> Response {
     answer::error(
-        StatusCode::NOT_IMPLEMENTED,
+        StatusCode::NOT_FOUND,
         "not_logs",
         "Logmill stores logs; it takes neither traces nor metrics",
         Some("send them elsewhere, or set the exporter of this signal to none"),

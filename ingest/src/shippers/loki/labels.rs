@@ -1,16 +1,16 @@
-//! Labels as Prometheus writes them: `{app="web", host="a\"b"}`.
+//! PushedLabels as Prometheus writes them: `{app="web", host="a\"b"}`.
 //!
 //! Source: `labels.String` of Prometheus, which quotes values as Go's `strconv.Quote` does.
 
 /// The labels of a stream, by name.
-pub(super) type Labels = Vec<(String, String)>;
+pub(super) type PushedLabels = Vec<(String, String)>;
 
 /// Reads labels in braces.
 ///
 /// # Errors
 /// The text at which they end to be labels.
-pub(super) fn read_labels(text: &str) -> Result<Labels, String> {
-    let mut labels = Labels::new();
+pub(super) fn read_labels(text: &str) -> Result<PushedLabels, String> {
+    let mut labels = PushedLabels::new();
     let mut rest = text.trim();
     let wrong = |rest: &str, expected: &str| {
         let found: String = rest.chars().take(20).collect();

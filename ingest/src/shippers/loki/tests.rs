@@ -9,12 +9,12 @@ fn protobuf(streams: Vec<PushedStream>) -> Vec<u8> {
     PushRequest { streams }.encode_to_vec()
 }
 
-fn entry(ns: i64, line: &[u8], metadata: &[(&str, &str)]) -> Entry {
+fn entry(ns: i64, line: &[u8], metadata: &[(&str, &str)]) -> PushedEntry {
     let pairs = metadata.iter().map(|(name, value)| Pair {
         name: name.as_bytes().to_vec(),
         value: value.as_bytes().to_vec(),
     });
-    Entry {
+    PushedEntry {
         timestamp: Some(Timestamp {
             seconds: ns.div_euclid(1_000_000_000),
             nanos: i32::try_from(ns.rem_euclid(1_000_000_000)).unwrap(),
@@ -137,7 +137,13 @@ fn every_time_is_read_as_it_was_sent() {
     times.extend((0..63).flat_map(|bit| [1_i64 << bit, -(1_i64 << bit), (1_i64 << bit) - 1]));
     for ns in times {
         let mut out = Vec::new();
-        write(&mut out, Some(ns), "", &Labels::new(), std::iter::empty());
+        write(
+            &mut out,
+            Some(ns),
+            "",
+            &PushedLabels::new(),
+            std::iter::empty(),
+        );
         let value: Value = serde_json::from_slice(&out).unwrap();
         let us = match &value["time"] {
             Value::String(text) => crate::stamp::read_text(text, None),
