@@ -130,10 +130,9 @@ fn every_piece_for_a_server_is_read_by_the_header_before_it() {
 
 /// The command is killed after longer and longer times and run again until it ends by itself.
 fn killed_and_repeated(args: &[&str]) -> u64 {
-    let mut kills = 0;
-    for wait_ms in (0..).map(|attempt| 20 + 40 * attempt) {
+    for kills in 0.. {
         let mut child = command().args(args).spawn().expect("the program");
-        std::thread::sleep(Duration::from_millis(wait_ms));
+        std::thread::sleep(Duration::from_millis(20 + 40 * kills));
         let ended = child.try_wait().expect("a child").is_some();
         child.kill().expect("a child");
         let status = child.wait().expect("a child");
@@ -141,7 +140,6 @@ fn killed_and_repeated(args: &[&str]) -> u64 {
             assert!(status.success(), "{status}");
             return kills;
         }
-        kills += 1;
     }
     unreachable!("the times have no end")
 }

@@ -124,6 +124,6 @@ fn a_record_beyond_its_limit_is_quarantined_and_keeps_its_beginning() {
     let parsed = parsed.expect("columns");
     assert_eq!((parsed.events.num_rows(), parsed.quarantine.len()), (2, 1));
     let long = &parsed.quarantine[0];
-    assert_eq!((&*long.raw, &*long.reason), (&b"1234"[..], "line_too_long"));
+    assert_eq!((&*long.raw, long.reason), (&b"1234"[..], "line_too_long"));
     assert_eq!((long.index, long.line), (1, 2));
 }
