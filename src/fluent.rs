@@ -28,16 +28,21 @@ use crate::config::{Config, FluentRule};
 use crate::failure::{Failure, Result};
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
 use crate::serve::{OpenService, Serving};
-use crate::shippers::{Caller, Door, GatherOptions, Gatherer, Seldom};
+use crate::shippers::{Caller, Door, GatherOptions, Gatherer, Seldom, log_beyond};
 use crate::tls::Alpn;
 
 /// The port of an address without one: that of the protocol.
 const PORT: u16 = 24224;
 /// Maximum bytes of an entry, as it came or as JSON.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// Maximum bytes of messages that are not whole or not stored, of all connections.
-const MESSAGES_BYTES_MAX: usize = 128 << 20;
-/// Messages with many records that are read and stored at once.
+/// Maximum bytes of a message, however large `server.batch_bytes_max` is.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Maximum bytes that a connection holds of a message in a place for medium ones.
+const MEDIUM_BYTES_MAX: usize = 2 << 20;
+/// Medium and large messages of all connections that are not whole.
+const MEDIUM_MAX: usize = 32;
+const LARGE_MAX: usize = 2;
+/// Messages with many records that are read, and held until they are stored, at once.
 const LONG_MAX: usize = 2;
 
 /// The forward protocol of a listener.
@@ -49,8 +54,10 @@ struct Fluent {
     streams: Streams,
     /// Maximum bytes of a message, also when it is decompressed.
     message_bytes_max: usize,
-    /// Bytes of messages that may be held beside the first ones of each connection.
-    room: Arc<Semaphore>,
+    /// Places for messages that are not whole. A connection acquires one of each at most, and the
+    /// large one last: connections that held pieces of a common room could wait for each other.
+    medium: Arc<Semaphore>,
+    large: Arc<Semaphore>,
     /// Places for messages whose records are many.
     long: Arc<Semaphore>,
     malformed: Seldom,
@@ -117,8 +124,9 @@ pub(crate) fn fluent(config: &Config) -> Result<Option<OpenService>> {
             streams,
             message_bytes_max: usize::try_from(most)
                 .unwrap_or(usize::MAX)
-                .min(MESSAGES_BYTES_MAX / 2),
-            room: Arc::new(Semaphore::new(MESSAGES_BYTES_MAX)),
+                .min(MESSAGE_BYTES_MAX),
+            medium: Arc::new(Semaphore::new(MEDIUM_MAX)),
+            large: Arc::new(Semaphore::new(LARGE_MAX)),
             long: Arc::new(Semaphore::new(LONG_MAX)),
             malformed: Seldom::default(),
         };
@@ -141,8 +149,7 @@ impl Protocol for Fluent {
         limit: Beyond,
         _has_request: Arc<AtomicBool>,
     ) {
-        let (_, why, hint) = limit.explained();
-        tracing::debug!(ends = ?accepted.ends(), "a Fluent connection was closed: {why}; {hint}");
+        log_beyond("Fluent", &accepted, limit);
     }
 }
 

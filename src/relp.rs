@@ -26,7 +26,9 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
 use crate::serve::{OpenService, Serving};
-use crate::shippers::{Caller, Door, GatherOptions, Gatherer, MESSAGE_BYTES_MAX, Seldom};
+use crate::shippers::{
+    Caller, Door, GatherOptions, Gatherer, MESSAGE_BYTES_MAX, Seldom, log_beyond,
+};
 use crate::tls::Alpn;
 
 /// The port of an address without one: that of the examples of rsyslog.
@@ -89,7 +91,6 @@ impl Protocol for Relp {
         limit: Beyond,
         _has_request: Arc<AtomicBool>,
     ) {
-        let (_, why, hint) = limit.explained();
-        tracing::debug!(ends = ?accepted.ends(), "a RELP connection was closed: {why}; {hint}");
+        log_beyond("RELP", &accepted, limit);
     }
 }

@@ -31,7 +31,7 @@ use crate::shippers::{Door, GatherOptions, Gatherer, MESSAGE_BYTES_MAX, Seldom};
 /// The port of an address without one: 514 needs a privilege.
 const PORT: u16 = 5514;
 
-/// The state that both listeners share.
+/// The state of a listener.
 #[derive(Debug)]
 struct Syslog {
     serving: Arc<Serving>,

@@ -126,7 +126,12 @@ impl Detection {
     fn documents(&self) -> Option<Format> {
         let of_kind = |format: &&Format| format.kind() == StreamKind::Documents;
         let documents = self.votes.keys().filter(of_kind);
-        documents.max_by_key(|format| self.votes(format)).cloned()
+        // A directive among other lines may be a comment of any file.
+        let has_fields = matches!(&self.fields, Some(fields) if !fields.awaits_header());
+        let is_w3c = has_fields || self.votes(&Format::W3c) == self.lines;
+        let documents = documents.filter(|format| is_w3c || **format != Format::W3c);
+        let key = |format: &&Format| (self.votes(format), **format != Format::W3c);
+        documents.max_by_key(key).cloned()
     }
 
     /// Decides. The first of the lines is told when none of them is in a format.

@@ -34,7 +34,7 @@ pub use self::access::AccessPattern;
 pub(crate) use self::auto::NO_FORMAT;
 pub use self::captures::LineRegex;
 pub use self::headed::LineFields;
-pub(crate) use self::headed::{HEADER_BYTES_MAX, Header, no_header};
+pub(crate) use self::headed::{HEADER_LINE_BYTES_MAX, Header, no_header};
 use crate::anonymise::Anonymiser;
 use crate::bad::Bad;
 use crate::error::{Error, Result};
@@ -155,11 +155,11 @@ impl Format {
                 access::check(selection, anonymiser)
             }
             Self::Pattern(pattern) => pattern.check(selection, anonymiser),
-            Self::Plain | Self::NginxError | Self::ApacheError => {
+            Self::Plain | Self::NginxError | Self::ApacheError | Self::Haproxy => {
                 documents::check_line(selection, anonymiser)
             }
             Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
-            Self::Alb | Self::S3Access | Self::Haproxy => Ok(()),
+            Self::Alb | Self::S3Access => Ok(()),
             Self::W3c | Self::Csv | Self::Tsv | Self::Fields(_) => Ok(()),
         }
     }

@@ -1,10 +1,10 @@
 //! The search of a source's header in its bytes, cut anywhere.
 
-use crate::formats::{Format, HEADER_BYTES_MAX, Header};
+use crate::formats::{Format, HEADER_LINE_BYTES_MAX, Header};
 use crate::source::{LINE_BYTES_MAX, Lines};
 
-/// Bytes of a line that are kept: a longer header cannot be used, whatever follows.
-const KEPT_BYTES: usize = 2 * HEADER_BYTES_MAX;
+/// Bytes of a line that are kept: one more shows that it is too long for a header.
+const KEPT_BYTES: usize = HEADER_LINE_BYTES_MAX + 1;
 
 /// Finds the format in which a source goes on behind content that was read before.
 #[derive(Debug, Clone)]
@@ -69,7 +69,11 @@ impl HeaderSearch {
 
 /// Takes a line without its LF, of which the beginning is there.
 fn take_line(header: &mut Header, line: &[u8], length: usize) {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    // Only a line that is there to its end ends with a CR.
+    let line = match line.len() == length {
+        true => line.strip_suffix(b"\r").unwrap_or(line),
+        false => line,
+    };
     // A parser does not see lines that are longer, and passes over empty ones.
     if !line.is_empty() && length <= LINE_BYTES_MAX {
         // The reader quarantines a header that cannot be used.

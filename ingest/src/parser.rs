@@ -186,7 +186,7 @@ impl Parser {
         let (first_line, first_byte) = (self.line, self.byte);
         let mut lines = Lines::new(block);
         if self.stopped_at.is_none() {
-            self.decide(block);
+            self.decide(block, |_| true);
             self.reader
                 .expect_lines(&|| 1 + memchr::memchr_iter(b'\n', block).count());
             // One check for the whole block; only where it fails each line is checked for itself.
@@ -213,7 +213,11 @@ impl Parser {
             count => (lines.position(), count),
         };
         // Its header may stand in these lines.
-        self.format = self.format.after(&block[..taken]);
+        if let Some(name) = self.reader.format_name()
+            && name != self.format.as_str()
+        {
+            self.format = name.parse()?;
+        }
         self.finish(tally, count, taken as u64)
     }
 
@@ -354,15 +358,15 @@ impl Parser {
         })
     }
 
-    /// Lets `auto` search a block while it has not decided. When [`SAMPLE_LINES`] lines fit
-    /// nothing, it gives up for good.
-    fn decide(&mut self, block: &[u8]) {
+    /// Lets `auto` search a block while it has not decided, for a format that it may choose. When
+    /// [`SAMPLE_LINES`] lines fit nothing, it gives up for good.
+    fn decide(&mut self, block: &[u8], may_choose: impl Fn(&Format) -> bool) {
         let Some(searched) = self.undecided else {
             return;
         };
         let detection = detect(block);
         let searched = searched + detection.lines;
-        match detection.format.clone() {
+        match detection.format.clone().filter(may_choose) {
             Some(format) => {
                 self.detection = Some(detection);
                 self.choose(format);

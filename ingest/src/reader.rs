@@ -72,6 +72,16 @@ pub(crate) trait LineReader: fmt::Debug + Send {
     /// Takes a line that is not empty as an event or as a header, or returns why it is neither.
     fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad>;
 
+    /// Returns the name of the format of the next line, where lines of the source decide it.
+    fn format_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// Checks whether a line would be a header for those behind it.
+    fn is_header(&self, _line: &[u8]) -> bool {
+        false
+    }
+
     /// Returns the events taken since the last call.
     fn finish(&mut self, options: &ReaderOptions) -> Result<RecordBatch>;
 }

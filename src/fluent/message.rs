@@ -134,26 +134,32 @@ impl<'a> MessageOptions<'a> {
     }
 }
 
-/// Hands over the records of entries that lie one behind the other. A rest that is no value is one
-/// record.
-pub(crate) fn push_packed(tag: &str, entries: &[u8], push: &mut impl FnMut(&[u8])) {
+/// Hands over the records of entries that lie one behind the other, until `push` returns false. A
+/// rest that is no value is one record.
+pub(crate) fn push_packed(tag: &str, entries: &[u8], push: &mut impl FnMut(&[u8]) -> bool) {
     let mut tokens = Tokens::new(entries);
     let mut line = String::new();
     while !tokens.is_empty() {
         let rest = tokens;
-        match tokens.skip() {
+        let goes_on = match tokens.skip() {
             Ok(entry) => {
                 let mut inside = Tokens::new(entry);
                 let is_pair = matches!(inside.next(), Ok(MsgToken::Array(2)));
-                push_pair(tag, is_pair.then_some(inside), entry, &mut line, push);
+                push_pair(tag, is_pair.then_some(inside), entry, &mut line, push)
             }
-            Err(_) => return push(rest.first(usize::MAX)),
+            Err(_) => {
+                push(rest.first(usize::MAX));
+                false
+            }
+        };
+        if !goes_on {
+            return;
         }
     }
 }
 
 /// Hands over the record of a time and a map.
-pub(crate) fn push_single(tag: &str, pair: &[u8], push: &mut impl FnMut(&[u8])) {
+pub(crate) fn push_single(tag: &str, pair: &[u8], push: &mut impl FnMut(&[u8]) -> bool) {
     let mut line = String::new();
     push_pair(tag, Some(Tokens::new(pair)), pair, &mut line, push);
 }
@@ -163,8 +169,8 @@ fn push_pair(
     pair: Option<Tokens<'_>>,
     bytes: &[u8],
     line: &mut String,
-    push: &mut impl FnMut(&[u8]),
-) {
+    push: &mut impl FnMut(&[u8]) -> bool,
+) -> bool {
     line.clear();
     match pair.map(|pair| json::put_event(line, tag, pair)) {
         Some(Ok(())) => push(line.as_bytes()),

@@ -28,6 +28,7 @@ pub(super) fn records(message: &Message<'_>, limits: RecordLimits) -> Option<Rec
         if !is_over {
             records.push(kept);
         }
+        !is_over
     };
     match message.entries {
         Entries::Packed(packed) => push_packed(message.tag, packed, &mut push),

@@ -1,8 +1,6 @@
 //! A connection of the forward protocol.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use ingest::Records;
@@ -11,12 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
-use super::Fluent;
 use super::message::{self, Entries, Message};
 use super::msgpack::{Scanner, Unreadable};
 use super::records::{RecordLimits, identity, records};
+use super::{Fluent, MEDIUM_BYTES_MAX};
 use crate::access::Principal;
-use crate::shippers::{CHUNK_BYTES_MAX, Caller, PART_WITHIN, SILENT_WITHIN};
+use crate::shippers::{CHUNK_BYTES_MAX, Caller, log_malformed};
 
 /// Bytes that a connection holds and reads at once without asking for room.
 const READ_BYTES: usize = 64 << 10;
@@ -33,11 +31,9 @@ pub(super) struct ForwardSession {
     who: Arc<Principal>,
     /// Bytes of messages that were not read yet.
     bytes: BytesMut,
-    /// The room of those beyond [`READ_BYTES`].
-    room: Option<OwnedSemaphorePermit>,
+    /// Places for those beyond [`READ_BYTES`], and beyond [`MEDIUM_BYTES_MAX`].
+    places: Vec<OwnedSemaphorePermit>,
     scanner: Scanner,
-    /// The time at which the message at the beginning of the bytes was first found not to be whole.
-    began: Option<Instant>,
     /// Records without acknowledgement that wait, all of one stream.
     waiting: Option<(Name, Records)>,
     storing: Option<JoinHandle<()>>,
@@ -72,8 +68,7 @@ impl ForwardSession {
             caller,
             who,
             bytes: BytesMut::new(),
-            room: None,
-            began: None,
+            places: Vec::new(),
             waiting: None,
             storing: None,
         };
@@ -98,27 +93,23 @@ impl ForwardSession {
         }
     }
 
-    /// Reads some bytes. Those beyond the first [`READ_BYTES`] of a connection need room.
+    /// Reads some bytes. Those beyond the first [`READ_BYTES`] of a connection need a place.
     async fn read(&mut self) -> Result<(), ForwardEnd> {
-        // In all, and not from piece to piece: the bytes take room that others wait for.
-        let limit = match self.bytes.is_empty() {
-            true => SILENT_WITHIN,
-            false => {
-                let began = *self.began.get_or_insert_with(Instant::now);
-                PART_WITHIN.saturating_sub(began.elapsed())
-            }
-        };
+        let limit = self.caller.limit(!self.bytes.is_empty());
         let stop = self.caller.stop.clone();
-        let held = self.room.as_ref().map_or(0, |room| room.num_permits());
-        let missing = self.bytes.len().saturating_sub(held);
+        if self.bytes.len() < READ_BYTES {
+            self.places.clear();
+        }
+        let rooms = [
+            (READ_BYTES, &self.fluent.medium),
+            (MEDIUM_BYTES_MAX, &self.fluent.large),
+        ];
         let read = async {
-            if missing >= READ_BYTES {
-                let more = u32::try_from(missing).unwrap_or(u32::MAX);
-                let room = Arc::clone(&self.fluent.room).acquire_many_owned(more);
-                let room = room.await.expect("BUG: the room is never closed");
-                match &mut self.room {
-                    Some(held) => held.merge(room),
-                    none => *none = Some(room),
+            for (rank, (bytes, room)) in rooms.into_iter().enumerate() {
+                if self.bytes.len() >= bytes && self.places.len() == rank {
+                    let place = Arc::clone(room).acquire_owned().await;
+                    self.places
+                        .push(place.expect("BUG: the places are never closed"));
                 }
             }
             self.bytes.reserve(READ_BYTES);
@@ -146,13 +137,13 @@ impl ForwardSession {
                 return Ok(());
             };
             self.scanner = Scanner::within(self.fluent.message_bytes_max as u64);
-            self.began = None;
+            self.caller.end_message();
             let message = self.bytes.split_to(end).freeze();
             self.take(message).await?;
         }
         // Its memory goes with it: most messages are small.
         self.bytes = BytesMut::new();
-        self.room = None;
+        self.places.clear();
         Ok(())
     }
 
@@ -167,11 +158,15 @@ impl ForwardSession {
             .renew(&self.who, self.caller.address, &stream);
         self.who = renewed.ok_or(ForwardEnd::Closed)?;
         let chunk = message.chunk.map(str::to_owned);
-        let (records, _long) = read_entries(&self.fluent, &bytes, &message).await?;
+        let (records, long) = read_entries(&self.fluent, &bytes, &message).await?;
         match chunk {
             Some(chunk) => self.store_chunk(&stream, &chunk, records).await,
             None => {
                 self.add(stream, records).await;
+                if long.is_some() {
+                    self.store_waiting().await;
+                    self.finish_storing().await;
+                }
                 Ok(())
             }
         }
@@ -229,17 +224,16 @@ impl ForwardSession {
     }
 
     fn log_unreadable(&self, why: Unreadable) {
-        let counts = &self.fluent.serving.shippers;
-        counts.malformed.fetch_add(1, Ordering::Relaxed);
-        if self.fluent.malformed.is_due() {
-            let why = match why {
-                Unreadable::Malformed => "its bytes are no message of the forward protocol",
-                Unreadable::TooLong => {
-                    "a message is longer than server.batch_bytes_max; set chunk_limit_size of Fluentd below it"
-                }
-            };
-            tracing::warn!(from = %self.caller.address, "a Fluent connection was closed: {why}");
-        }
+        let Fluent {
+            serving, malformed, ..
+        } = &*self.fluent;
+        let why = match why {
+            Unreadable::Malformed => "its bytes are no message of the forward protocol",
+            Unreadable::TooLong => {
+                "a message is longer than server.batch_bytes_max; set chunk_limit_size of Fluentd below it"
+            }
+        };
+        log_malformed((serving, malformed), "Fluent", self.caller.address, why);
     }
 }
 

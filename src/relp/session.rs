@@ -1,7 +1,6 @@
 //! A session of RELP: its commands and their answers.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ingest::Records;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::Relp;
 use super::frame::{Decoder, Frame, put};
 use crate::access::Principal;
-use crate::shippers::{CHUNK_BYTES_MAX, Caller, NotStored, PART_WITHIN, SILENT_WITHIN};
+use crate::shippers::{CHUNK_BYTES_MAX, Caller, NotStored, log_malformed};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 << 10;
@@ -112,10 +111,7 @@ impl<'a> RelpSession<'a> {
             if self.send().await.is_err() {
                 return SessionEnd::Broken;
             }
-            let limit = match self.decoder.is_within_a_frame() {
-                true => PART_WITHIN,
-                false => SILENT_WITHIN,
-            };
+            let limit = self.caller.limit(self.decoder.is_within_a_frame());
             let may_read = self.commands.may_take_more();
             let read = async {
                 match may_read {
@@ -149,9 +145,14 @@ impl<'a> RelpSession<'a> {
 
     fn take(&mut self, bytes: &[u8]) {
         let (commands, out) = (&mut self.commands, &mut self.out);
-        let taken = self
-            .decoder
-            .take(bytes, &mut |frame| commands.take(frame, out));
+        let mut has_frame = false;
+        let taken = self.decoder.take(bytes, &mut |frame| {
+            has_frame = true;
+            commands.take(frame, out);
+        });
+        if has_frame {
+            self.caller.end_message();
+        }
         if taken.is_err() {
             commands.end.get_or_insert(SessionEnd::Malformed);
         }
@@ -168,6 +169,7 @@ impl<'a> RelpSession<'a> {
             .door
             .renew(&self.who, self.caller.address, &relp.stream);
         let Some(who) = renewed else {
+            self.commands.forget();
             return false;
         };
         let messages = std::mem::take(&mut self.commands.messages);
@@ -181,13 +183,16 @@ impl<'a> RelpSession<'a> {
     }
 
     /// Answers the messages that were being stored. Returns false if they were not stored: their
-    /// client gets no answer.
+    /// client gets no answer and sends them again, with those behind them, in their order.
     fn answer(&mut self, is_stored: bool) -> bool {
         let storing = self.storing.take();
         for number in storing.iter().flat_map(|storing| &storing.numbers) {
             if is_stored {
                 put(&mut self.out, *number, "rsp", "200 OK");
             }
+        }
+        if !is_stored {
+            self.commands.forget();
         }
         is_stored
     }
@@ -219,11 +224,11 @@ impl<'a> RelpSession<'a> {
             SessionEnd::Refused(number, why) => put(&mut self.out, number, "rsp", why),
             SessionEnd::Stopped => put(&mut self.out, 0, "serverclose", ""),
             SessionEnd::Malformed => {
-                let counts = &self.relp.serving.shippers;
-                counts.malformed.fetch_add(1, Ordering::Relaxed);
-                if self.relp.malformed.is_due() {
-                    tracing::warn!(from = %self.caller.address, "a RELP connection was closed: its bytes are no frame of RELP");
-                }
+                let Relp {
+                    serving, malformed, ..
+                } = self.relp;
+                let why = "its bytes are no frame of RELP";
+                log_malformed((serving, malformed), "RELP", self.caller.address, why);
             }
             SessionEnd::Broken => {}
         }
@@ -243,6 +248,12 @@ impl<'a> RelpSession<'a> {
 }
 
 impl Commands {
+    /// Gives up the messages that are not being stored: their frames get no answer.
+    fn forget(&mut self) {
+        self.messages = Records::default();
+        self.numbers.clear();
+    }
+
     fn may_take_more(&self) -> bool {
         self.end.is_none()
             && self.messages.bytes() < CHUNK_BYTES_MAX

@@ -28,6 +28,12 @@ impl Places {
         }
     }
 
+    /// Returns the connections of shippers: theirs stay open without a byte, and the other half is
+    /// for requests.
+    fn shippers(self) -> usize {
+        self.connections.div_ceil(2)
+    }
+
     /// Reduces `wanted` tails to half of the connections: tails stay open, and the other half is
     /// for other requests.
     pub(crate) fn tails(self, wanted: usize) -> usize {
@@ -40,6 +46,8 @@ impl Places {
 pub(crate) struct Connections {
     /// Places for more of them.
     pub(crate) free: Arc<Semaphore>,
+    /// Places among these for connections of shippers.
+    pub(crate) shippers: Arc<Semaphore>,
     /// Open ones, those beyond a limit too.
     pub(crate) open: Arc<AtomicUsize>,
 }
@@ -49,6 +57,7 @@ impl Connections {
     pub(crate) fn within(places: Places) -> Self {
         Self {
             free: Arc::new(Semaphore::new(places.connections)),
+            shippers: Arc::new(Semaphore::new(places.shippers())),
             open: Arc::default(),
         }
     }

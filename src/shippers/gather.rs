@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use storage::{Clock, Identity, Name, SystemClock};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::Seldom;
+use super::{Seldom, held_bytes};
 use crate::access::Principal;
 use crate::intake::stream_options;
 use crate::serve::{Content, Delivery, Length, SHORT_BYTES_MAX, Serving, Share, Submission};
@@ -29,8 +29,6 @@ use crate::serve::{Content, Delivery, Length, SHORT_BYTES_MAX, Serving, Share, S
 const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum bytes of the messages of a listener that are not stored yet.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Bytes that a message counts for beside its own: its place in a list.
-const MESSAGE_BYTES: usize = 32;
 /// Pause before messages are offered again that the store did not take.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -153,7 +151,7 @@ impl Gatherer {
     }
 
     /// Stores messages whose sender waits for no answer: offers them until the store takes them.
-    /// Messages that it has not taken when the server stops are counted as refused.
+    /// Messages that it refuses while the server stops are counted as refused.
     pub(crate) async fn store_surely(
         self: Arc<Self>,
         who: Arc<Principal>,
@@ -175,7 +173,7 @@ impl Gatherer {
     }
 
     async fn held(&self, records: &Records) -> OwnedSemaphorePermit {
-        let bytes = records.bytes() + MESSAGE_BYTES * records.len();
+        let bytes = held_bytes(records);
         let bytes = u32::try_from(bytes.min(WAITING_BYTES_MAX)).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.room).acquire_many_owned(bytes).await;
         held.expect("BUG: the room is never closed")

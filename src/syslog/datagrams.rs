@@ -20,15 +20,12 @@ use super::Syslog;
 use crate::access::Principal;
 use crate::failure::Result;
 use crate::serve::Service;
-use crate::shippers::CHUNK_BYTES_MAX;
+use crate::shippers::{CHUNK_BYTES_MAX, held_bytes};
 
 /// Bytes of a datagram (RFC 768: its length has 16 bits).
 const DATAGRAM_BYTES_MAX: usize = 1 << 16;
-/// Maximum bytes of messages that wait or are being stored. It is below the bound of all messages
-/// of the listener, so that connections have room, too.
+/// Maximum bytes of messages that wait or are being stored.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
-/// Bytes that a message counts for beside its own.
-const MESSAGE_BYTES: usize = 32;
 /// Datagrams that are read before anything else is looked at.
 const READ_AT_ONCE: usize = 256;
 /// Time for which senders stay refused: each attempt would be a failed login of the audit.
@@ -135,7 +132,7 @@ impl Datagrams {
         if message.is_empty() {
             return;
         }
-        if counted(&self.whole) + self.storing_bytes + message.len() > QUEUE_BYTES_MAX {
+        if held_bytes(&self.whole) + self.storing_bytes + message.len() > QUEUE_BYTES_MAX {
             let dropped = &self.syslog.serving.shippers.udp_queue_dropped;
             dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -161,7 +158,7 @@ impl Datagrams {
             self.syslog.serving.intake.count_refused(&stream, refused);
             return;
         };
-        let bytes = counted(&whole);
+        let bytes = held_bytes(&whole);
         self.storing_bytes += bytes;
         let gatherer = Arc::clone(&self.syslog.gatherer);
         self.storing.spawn(async move {
@@ -212,10 +209,6 @@ impl Datagrams {
             );
         }
     }
-}
-
-fn counted(records: &Records) -> usize {
-    records.bytes() + MESSAGE_BYTES * records.len()
 }
 
 /// Returns the datagrams that the kernel has dropped at a socket, the last column of its line in

@@ -1,7 +1,7 @@
 //! Connections of syslog over TCP and TLS.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use ingest::Records;
 use tokio::io::AsyncReadExt;
@@ -11,7 +11,7 @@ use super::Syslog;
 use super::framing::{Decoder, Malformed};
 use crate::access::Principal;
 use crate::listen::{Accepted, Beyond, Protocol};
-use crate::shippers::{CHUNK_BYTES_MAX, Caller, PART_WITHIN, SILENT_WITHIN};
+use crate::shippers::{CHUNK_BYTES_MAX, Caller, log_beyond, log_malformed};
 use crate::tls::Alpn;
 
 /// Bytes that are read at once.
@@ -35,8 +35,7 @@ impl Protocol for SyslogTcp {
         limit: Beyond,
         _has_request: Arc<AtomicBool>,
     ) {
-        let (_, why, hint) = limit.explained();
-        tracing::debug!(ends = ?accepted.ends(), "a syslog connection was closed: {why}; {hint}");
+        log_beyond("syslog", &accepted, limit);
     }
 }
 
@@ -104,10 +103,7 @@ impl<'a> SyslogConnection<'a> {
             if self.storing.is_none() && !self.whole.is_empty() && !self.begin_storing(&who) {
                 return ConnectionEnd::Cut;
             }
-            let limit = match self.decoder.is_within_a_message() {
-                true => PART_WITHIN,
-                false => SILENT_WITHIN,
-            };
+            let limit = self.caller.limit(self.decoder.is_within_a_message());
             let may_read = self.whole.bytes() < CHUNK_BYTES_MAX;
             let read = async {
                 match may_read {
@@ -139,8 +135,13 @@ impl<'a> SyslogConnection<'a> {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let (whole, sender) = (&mut self.whole, &self.sender);
+        let before = whole.len();
         let mut push = |message: &[u8]| whole.push_from(sender, message);
-        self.decoder.take(bytes, &mut push)
+        let taken = self.decoder.take(bytes, &mut push);
+        if whole.len() > before {
+            self.caller.end_message();
+        }
+        taken
     }
 
     /// Begins to store the messages that are whole. Returns false if the sender may not write any
@@ -150,11 +151,13 @@ impl<'a> SyslogConnection<'a> {
             return true;
         }
         let syslog = self.syslog;
+        let whole = std::mem::take(&mut self.whole);
         let renewed = syslog.door.renew(who, self.caller.address, &syslog.stream);
         let Some(who) = renewed else {
+            let refused = whole.len() as u64;
+            syslog.serving.intake.count_refused(&syslog.stream, refused);
             return false;
         };
-        let whole = std::mem::take(&mut self.whole);
         let gatherer = Arc::clone(&syslog.gatherer);
         let stored = gatherer.store_surely(who, syslog.stream.clone(), whole);
         self.storing = Some(tokio::spawn(stored));
@@ -162,10 +165,9 @@ impl<'a> SyslogConnection<'a> {
     }
 
     fn log_malformed(&self, why: Malformed) {
-        let counts = &self.syslog.serving.shippers;
-        counts.malformed.fetch_add(1, Ordering::Relaxed);
-        if self.syslog.malformed.is_due() {
-            tracing::warn!(from = %self.caller.address, "a syslog connection was closed: {why}");
-        }
+        let Syslog {
+            serving, malformed, ..
+        } = self.syslog;
+        log_malformed((serving, malformed), "syslog", self.caller.address, why);
     }
 }

@@ -162,6 +162,7 @@ fn a_killed_import_goes_on_with_its_header() {
         ];
         let kills = killed_and_repeated(&[&import[..], &place].concat());
         println!("killed {kills} times, to a server: {to_server}");
+        assert!(kills > 0);
         let query = "SELECT count(*) AS n, sum(number) AS s FROM app";
         let rows = match &server {
             Some(server) => server.sql(query),

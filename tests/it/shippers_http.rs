@@ -88,6 +88,17 @@ fn bulk_answers_for_each_item_and_a_retry_with_a_key_stores_nothing_twice() {
     );
     let nulls = json!([{"own": true, "n": 2}, {"own": false, "n": 4}]);
     assert_eq!(of_web, nulls);
+    // Each item is answered with the sequence number of its event.
+    let again = server
+        .post(path, &headers, body.as_bytes())
+        .status(200)
+        .json();
+    let seqs = rows(&server, "SELECT _seq FROM web ORDER BY time");
+    let answered = [1, 5].map(|item| again["items"][item]["index"]["_seq_no"].clone());
+    assert_eq!(
+        [&seqs[0]["_seq"], &seqs[1]["_seq"]],
+        [&answered[0], &answered[1]]
+    );
     let of_app = rows(&server, "SELECT message, n FROM logs_app");
     assert_eq!(of_app, json!([{"message": "a", "n": 1}]));
     assert_eq!(

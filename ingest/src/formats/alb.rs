@@ -2,7 +2,7 @@
 //!
 //! The fields and their order are those of the section "Syntax" of the page "Access logs for your
 //! Application Load Balancer" in Amazon's user guide. AWS appends new fields at the end, so that a
-//! line may end behind the twelfth, and what follows the last one known here is `extra`.
+//! line may end behind the request, and what follows the last one known here is `extra`.
 //!
 //! The kind of the streams is documents: a column `response_size` of an access log has no headers
 //! in it, and these sizes have; a line can be one of a WebSocket; and each has a dozen columns that
@@ -100,7 +100,7 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
         let expected = "the type http, https, h2, grpcs, ws or wss";
         return Err(Bad::expected(NOT_ALB, 0, expected));
     }
-    read_fields(line, (&RULES, REQUIRED), NOT_ALB, row, written)
+    read_fields(line, (&RULES, REQUIRED), NOT_ALB, row, written).map(|_| ())
 }
 
 /// Appends the parts of a request, whose target is `SCHEME://HOST:PORT/PATH?QUERY`; and the request

@@ -18,9 +18,10 @@ pub(super) const EXTRA: &str = "extra";
 pub(super) enum FieldShape {
     /// Without spaces.
     Word,
-    /// In double quotes, up to the first one behind an even number of backslashes.
+    /// In double quotes, up to the first one behind an even number of backslashes; or a bare `-`.
     Escaped,
-    /// In double quotes, up to the first one with a space or the end of the line behind it.
+    /// In double quotes, up to the first one with a space or the end of the line behind it; or a
+    /// bare `-`.
     Quoted,
     /// In square brackets.
     Bracketed,
@@ -73,10 +74,6 @@ impl FieldRule {
         Self::new(name, FieldShape::Word, FieldType::Int)
     }
 
-    pub(super) const fn is_quoted(&self) -> bool {
-        matches!(self.shape, FieldShape::Escaped | FieldShape::Quoted)
-    }
-
     fn push(
         &self,
         line: LineText<'_>,
@@ -105,7 +102,8 @@ impl FieldRule {
     }
 }
 
-/// Reads a line by the rules of its format, the first `required` of which every line has.
+/// Reads a line by the rules of its format, the first `required` of which every line has. Returns
+/// the number of its fields that stand in quotes.
 ///
 /// # Errors
 /// `reason`, or `bad_time` for the stamp.
@@ -115,13 +113,14 @@ pub(super) fn read_fields(
     reason: &'static str,
     row: &mut DocumentRow,
     written: Written<'_>,
-) -> Result<(), Bad> {
-    let mut fields = Fields::new(line, 0);
+) -> Result<usize, Bad> {
+    let (mut fields, mut quoted) = (Fields::new(line, 0), 0);
     for (rank, rule) in rules.iter().enumerate() {
         if fields.is_at_end() && rank >= required {
-            return Ok(());
+            return Ok(quoted);
         }
         let at = fields.at;
+        quoted += usize::from(line.bytes().get(at) == Some(&b'"'));
         let expected = || match rule.field_type {
             FieldType::Stamp(_) => Bad::expected("bad_time", at, "a time"),
             _ => Bad::expected(reason, at, format!("the field {}", rule.name)),
@@ -132,7 +131,7 @@ pub(super) fn read_fields(
     if let Some(rest) = fields.rest() {
         row.push_text(EXTRA, &line.part(rest));
     }
-    Ok(())
+    Ok(quoted)
 }
 
 /// A line that is read field by field.
@@ -172,6 +171,11 @@ impl<'a> Fields<'a> {
             FieldShape::Bracketed => {
                 let place = inner(memchr::memchr(b']', rest.strip_prefix(b"[")?)?);
                 (place, place.1 + 1)
+            }
+            FieldShape::Quoted | FieldShape::Escaped
+                if rest.starts_with(b"-") && matches!(rest.get(1), None | Some(b' ')) =>
+            {
+                ((self.at, self.at + 1), self.at + 1)
             }
             FieldShape::Quoted | FieldShape::Escaped => {
                 let place = inner(quoted(rest.strip_prefix(b"\"")?, shape)?);

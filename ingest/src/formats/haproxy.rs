@@ -13,11 +13,14 @@
 //! its columns, with the sender as `hostname`; its stamp counts for less than that of HAProxy,
 //! which has milliseconds, and is not kept.
 //!
+//! A file of syslog has messages of HAProxy about itself, and those of other programs. Such a
+//! message is the column `line` of an event at the time of its header.
+//!
 //! The kind of the streams is documents: lines of TCP are no requests.
 
 use storage::StreamKind;
 
-use super::documents::{DocumentReader, recognise_stamped};
+use super::documents::{DocumentReader, LINE, recognise_stamped};
 use super::fields::{EXTRA, FieldShape, Fields, push_address};
 use super::nginx_error::push_request;
 use super::syslog;
@@ -31,9 +34,9 @@ use crate::text::{ByteSpan, LineText};
 pub(super) static FORMAT: FormatEntry = FormatEntry {
     name: "haproxy",
     kind: StreamKind::Documents,
-    recognise: Some(|line| recognise_stamped(read, line)),
+    recognise: Some(|line| recognise_stamped(read_request, line)),
     is_closed: |_, _| false,
-    reader: |options, _| DocumentReader::boxed(read, options),
+    reader: |options, _| DocumentReader::of_remains(read, options),
     holds_values: false,
     keeps_mark: false,
 };
@@ -54,6 +57,24 @@ const QUEUES: [&str; 2] = ["srv_queue", "backend_queue"];
 const EARLY: &str = "logged_early";
 
 fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
+    let Err(bad) = read_request(line, row, written) else {
+        return Ok(());
+    };
+    row.clear();
+    let begin = syslog::read_head(line, row, written);
+    if row.time_us.is_none() {
+        return Err(bad);
+    }
+    row.push_text(LINE, &line.part((begin, line.bytes().len())));
+    Ok(())
+}
+
+/// Reads a request or a connection.
+fn read_request(
+    line: LineText<'_>,
+    row: &mut DocumentRow,
+    written: Written<'_>,
+) -> Result<(), Bad> {
     let begin = syslog::read_head(line, row, written);
     row.time_us = None;
     let mut line = HaproxyLine {

@@ -14,19 +14,20 @@
 //! next line must not be taken for one.
 
 mod delimited;
+mod reader;
 mod w3c;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use storage::StreamKind;
 
 use super::Format;
 use super::documents::PATTERN_BYTES_MAX;
 use crate::bad::Bad;
-use crate::documents::{DocumentRow, Documents};
+use crate::documents::DocumentRow;
 use crate::error::{Error, Result};
-use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
+use crate::reader::{FormatEntry, LineReader, ReaderOptions};
 use crate::stamp::Written;
 use crate::text::LineText;
 
@@ -38,7 +39,7 @@ macro_rules! entry {
             kind: StreamKind::Documents,
             recognise: $recognise,
             is_closed: |_, _| false,
-            reader: |options, _| HeadedReader::boxed(Header::new($syntax), options),
+            reader: |options, _| reader::HeadedReader::boxed(Header::new($syntax), options),
             holds_values: false,
             keeps_mark: false,
         }
@@ -60,8 +61,9 @@ pub(super) static WITH_FIELDS: FormatEntry = FormatEntry {
     keeps_mark: false,
 };
 
-/// The longest name of a format with its fields, in bytes.
-pub(crate) const HEADER_BYTES_MAX: usize = PATTERN_BYTES_MAX;
+/// The longest line that can be a header, in bytes: one whose fields have the longest name, and
+/// spaces between them.
+pub(crate) const HEADER_LINE_BYTES_MAX: usize = 2 * PATTERN_BYTES_MAX;
 /// The mark of UTF-8. Files that are joined bring one each.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The reason of lines without a header.
@@ -133,11 +135,23 @@ impl LineFields {
     }
 
     fn new(syntax: Syntax, text: &str) -> std::result::Result<Self, String> {
+        Self::behind(None, syntax, text)
+    }
+
+    /// Makes fields behind others, of which those of W3C keep what a directive does not change.
+    fn behind(
+        before: Option<&Self>,
+        syntax: Syntax,
+        text: &str,
+    ) -> std::result::Result<Self, String> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes"));
         }
         let layout = match syntax {
-            Syntax::W3c => LineLayout::W3c(w3c::Directives::of_text(text)?),
+            Syntax::W3c => {
+                let before = before.and_then(Self::directives);
+                LineLayout::W3c(w3c::Directives::of_text(before, text)?)
+            }
             _ => LineLayout::Delimited(delimited::HeaderNames::of_header(text, delimiter(syntax))?),
         };
         Ok(Self {
@@ -154,7 +168,14 @@ impl LineFields {
 
     /// Makes a reader of lines.
     pub(super) fn reader(self: &Arc<Self>, options: &ReaderOptions) -> Box<dyn LineReader> {
-        HeadedReader::boxed(Header::of_fields(self), options)
+        reader::HeadedReader::boxed(Header::of_fields(self), options)
+    }
+
+    fn directives(&self) -> Option<&w3c::Directives> {
+        match &self.layout {
+            LineLayout::W3c(directives) => Some(directives),
+            LineLayout::Delimited(_) => None,
+        }
     }
 
     fn cutter(&self) -> delimited::Cutter {
@@ -238,12 +259,10 @@ impl Header {
     /// Takes a line that is not empty if it is a header, or returns `None`.
     pub(crate) fn take(&mut self, line: &[u8]) -> Option<Result<(), Bad>> {
         let line = line.strip_prefix(MARK).unwrap_or(line);
+        let is_long = line.len() > HEADER_LINE_BYTES_MAX;
         let text = match (self.syntax, &self.fields) {
             (Syntax::W3c, fields) => {
-                let directives = fields.as_ref().and_then(|fields| match &fields.layout {
-                    LineLayout::W3c(directives) => Some(directives),
-                    LineLayout::Delimited(_) => None,
-                });
+                let directives = fields.as_ref().and_then(|fields| fields.directives());
                 match w3c::text_after(directives, line)? {
                     Some(text) => text,
                     None => return Some(Ok(())),
@@ -256,7 +275,20 @@ impl Header {
                 return (!known.is_empty() && known.as_bytes() == line).then_some(Ok(()));
             }
         };
-        let read = text.and_then(|text| LineFields::new(self.syntax, &text));
+        let text = match is_long {
+            true => Err(format!(
+                "its line is longer than {HEADER_LINE_BYTES_MAX} bytes"
+            )),
+            false => text,
+        };
+        let before = self.fields.as_deref();
+        if let (Ok(text), Some(before)) = (&text, before)
+            && !text.is_empty()
+            && before.name[self.syntax.prefix().len()..] == **text
+        {
+            return Some(Ok(()));
+        }
+        let read = text.and_then(|text| LineFields::behind(before, self.syntax, &text));
         let outcome = match &read {
             Ok(fields) if fields.name == self.syntax.prefix() => Err("it names no field".into()),
             Ok(_) => Ok(()),
@@ -290,52 +322,6 @@ impl Format {
     }
 }
 
-/// Takes lines by the header before them.
-#[derive(Debug)]
-struct HeadedReader {
-    header: Header,
-    cutter: delimited::Cutter,
-    row: DocumentRow,
-    documents: Documents,
-}
-
-impl HeadedReader {
-    fn boxed(header: Header, options: &ReaderOptions) -> Box<dyn LineReader> {
-        Box::new(Self {
-            cutter: delimited::Cutter::new(delimiter(header.syntax)),
-            header,
-            row: DocumentRow::default(),
-            documents: Documents::new(options),
-        })
-    }
-}
-
-impl LineReader for HeadedReader {
-    fn expect_lines(&mut self, count: &dyn Fn() -> usize) {
-        self.documents.expect(count());
-    }
-
-    #[inline]
-    fn take(&mut self, line: LineText<'_>, options: &ReaderOptions) -> Result<Taken, Bad> {
-        if let Some(header) = self.header.take(line.bytes()) {
-            return header.map(|()| Taken::Header);
-        }
-        self.row.clear();
-        match &self.header.fields {
-            Some(fields) => {
-                fields.read(line, (&mut self.row, &mut self.cutter), options.written())?
-            }
-            None => return Err(no_header()),
-        }
-        self.documents.take(&mut self.row, options)?;
-        Ok(Taken::Event)
-    }
-
-    fn finish(&mut self, _: &ReaderOptions) -> Result<RecordBatch> {
-        self.documents.finish()
-    }
-}
-
 /// Refuses a line that has no header before it.
 pub(crate) fn no_header() -> Bad {
     Bad::because(
@@ -349,14 +335,19 @@ pub(crate) fn no_header() -> Bad {
 /// Returns names of which none occurs twice: the second of a name gets a number, as in patterns.
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::new();
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
+    // The last number of each name: a header may have thousands of one.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     for name in names {
         let mut numbered = name.clone();
-        let mut number = 1;
-        while !known.insert(numbered.clone()) {
-            number += 1;
-            numbered = format!("{name}_{number}");
+        if known.contains(&name) {
+            let number = numbers.entry(name.clone()).or_insert(1);
+            while known.contains(&numbered) {
+                *number += 1;
+                numbered = format!("{name}_{number}");
+            }
         }
+        known.insert(numbered.clone());
         distinct.push(numbered);
     }
     distinct

@@ -6,7 +6,8 @@
 //!
 //! Texts of the client stand in quotes without an escape of quotes in them, so that a user agent
 //! could pretend to be the fields behind it. A line with more quotes than its fields have is
-//! therefore quarantined.
+//! therefore quarantined. What is no request of a client (a deletion of a batch) has a bare `-` for
+//! each of these texts.
 //!
 //! The kind of the streams is documents: operations of S3 itself (`S3.EXPIRE.OBJECT`) are no
 //! requests, and most columns belong to S3 alone.
@@ -88,12 +89,16 @@ fn recognise(line: &[u8]) -> Result<Fit, Bad> {
 }
 
 fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Result<(), Bad> {
-    let quoted = RULES.iter().filter(|rule| rule.is_quoted()).count();
-    if let Some(at) = memchr::memchr_iter(b'"', line.bytes()).nth(2 * quoted) {
-        let message = "a quote within a text of the client: the fields behind it could be forged";
-        return Err(Bad::because(NOT_S3_ACCESS, at, message));
+    let rules = (&RULES[..], REQUIRED);
+    let quoted = read_fields(line, rules, NOT_S3_ACCESS, row, written)?;
+    match memchr::memchr_iter(b'"', line.bytes()).nth(2 * quoted) {
+        None => Ok(()),
+        Some(at) => {
+            let message =
+                "a quote within a text of the client: the fields behind it could be forged";
+            Err(Bad::because(NOT_S3_ACCESS, at, message))
+        }
     }
-    read_fields(line, (&RULES, REQUIRED), NOT_S3_ACCESS, row, written)
 }
 
 #[cfg(test)]

@@ -60,14 +60,10 @@ fn read(line: LineText<'_>, row: &mut DocumentRow, written: Written<'_>) -> Resu
     };
     line.head(row, written)?;
     line.text(row);
-    let has_host = || {
-        row.fields
-            .iter()
-            .any(|field| row.str(&field.name) == "host")
-    };
-    match written.sender {
-        Some(sender) if !has_host() => row.push_text("host", sender),
-        _ => {}
+    if !has(row, "host")
+        && let Some(sender) = written.sender
+    {
+        row.push_text("host", sender);
     }
     Ok(())
 }
@@ -85,7 +81,17 @@ pub(super) fn read_head(line: LineText<'_>, row: &mut DocumentRow, written: Writ
         head.at = 0;
         head.skips_tag(row);
     }
+    if !has(row, SENDER)
+        && let Some(sender) = written.sender
+    {
+        row.push_text(SENDER, sender);
+    }
     head.at
+}
+
+fn has(row: &DocumentRow, name: &str) -> bool {
+    let mut fields = row.fields.iter();
+    fields.any(|field| row.str(&field.name) == name)
 }
 
 impl SyslogLine<'_> {

@@ -109,14 +109,15 @@ fn check_header(
     (before, first): (&[u8], &Parsed),
     (after, second): (&[u8], &Parsed),
 ) {
+    // Nothing behind an item that stops the parser is read.
+    if first.stopped_at.is_some() {
+        return;
+    }
     let mut search = HeaderSearch::new(format);
     let third = before.len() / 3;
     search.take(&before[..third]);
     search.take(&before[third..]);
     assert_eq!(search.format(), first.format);
-    if first.stopped_at.is_some() {
-        return;
-    }
     let name = first.format.to_string();
     let mut parser = Parser::new(ParseOptions {
         format: name.parse().expect("the name of a format"),

@@ -28,11 +28,12 @@ impl Parser {
         if self.undecided.is_some() {
             let sample = items.clone().take(SAMPLE_LINES as usize);
             let sample: Vec<&[u8]> = sample.map(|item| item.bytes).collect();
-            self.decide(&sample.join(&b'\n'));
+            self.decide(&sample.join(&b'\n'), |format| !format.awaits_header());
         }
         let mut tally = self.tally();
         if self.stopped_at.is_none() {
             self.reader.expect_lines(&|| items.clone().count());
+            let awaits_header = self.format.awaits_header();
             for item in items {
                 self.set_received(item.received_us);
                 self.set_sender(item.sender);
@@ -44,7 +45,10 @@ impl Parser {
                         self.reject_record(&mut tally, head, place)
                     }
                     _ => {
-                        let taken = self.take_item(text);
+                        let taken = match awaits_header {
+                            true => Err(no_header()),
+                            false => self.take_item(text),
+                        };
                         self.put(&mut tally, taken, (text, bytes), place)?
                     }
                 };
@@ -73,12 +77,10 @@ impl Parser {
     }
 
     fn take_item(&mut self, text: LineText<'_>) -> Result<Taken, Bad> {
-        if self.format.awaits_header() {
-            return Err(no_header());
-        }
-        match self.reader.take(text, &self.options)? {
-            Taken::Event => Ok(Taken::Event),
-            Taken::Header => Err(Bad::because("no_event", 0, "a header is no event")),
+        // Before it is read: it must not be one for the next record.
+        match self.reader.is_header(text.bytes()) {
+            true => Err(Bad::because("no_event", 0, "a header is no event")),
+            false => self.reader.take(text, &self.options),
         }
     }
 }

@@ -58,6 +58,11 @@ impl Records {
         self.senders.extend(moved);
     }
 
+    /// Returns the bytes of all records, one behind the other.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.ends.len()

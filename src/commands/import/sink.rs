@@ -305,7 +305,6 @@ impl Sink for Remote {
     }
 
     fn drain(&mut self, _: &mut Summary) -> Result<()> {
-        self.format = self.options.format.clone();
         Ok(())
     }
 }

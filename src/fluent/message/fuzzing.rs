@@ -12,7 +12,10 @@ pub(crate) fn fluent_message(bytes: &[u8]) {
         return;
     };
     let mut records = Vec::new();
-    let mut push = |record: &[u8]| records.push(record.to_vec());
+    let mut push = |record: &[u8]| {
+        records.push(record.to_vec());
+        true
+    };
     let count = match message.entries {
         Entries::Packed(packed) => {
             push_packed(message.tag, packed, &mut push);

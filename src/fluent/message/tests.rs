@@ -28,6 +28,7 @@ fn records(message: &Message<'_>) -> Vec<Value> {
     let mut push = |line: &[u8]| {
         let object = serde_json::from_slice(line);
         records.push(object.unwrap_or_else(|_| json!(line)));
+        true
     };
     match message.entries {
         Entries::Packed(packed) => push_packed(message.tag, packed, &mut push),
@@ -128,16 +129,27 @@ fn an_entry_that_is_no_event_is_a_record_of_its_bytes() {
     ] {
         let packed = [&good[..], &bad, &good].concat();
         let mut records = Vec::new();
-        push_packed("t", &packed, &mut |record| records.push(record.to_vec()));
+        push_packed("t", &packed, &mut |record| {
+            records.push(record.to_vec());
+            true
+        });
         assert_eq!(records.len(), 3, "{bad:x?}");
         assert_eq!(records[1], bad);
         assert_eq!(records[0], records[2]);
     }
     let mut records = Vec::new();
     push_packed("t", &[&good[..], &[0x92, 1]].concat(), &mut |r| {
-        records.push(r.to_vec())
+        records.push(r.to_vec());
+        true
     });
     assert_eq!(records[1..], [vec![0x92, 1]]);
+    // Entries behind a limit are not read: a few bytes can be millions of them.
+    let mut pushed = 0;
+    push_packed("t", &good.repeat(9), &mut |_| {
+        pushed += 1;
+        pushed < 2
+    });
+    assert_eq!(pushed, 2);
 }
 
 #[test]

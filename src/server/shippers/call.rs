@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -102,6 +102,31 @@ pub(super) struct StoredStream {
     pub(super) quarantined: BTreeMap<usize, String>,
 }
 
+/// The quarantined records of a request of which every stream is stored.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) quarantined: usize,
+    /// The reason of the first one.
+    pub(super) first: Option<String>,
+}
+
+impl Tally {
+    /// Adds up the streams.
+    ///
+    /// # Errors
+    /// The response of a stream that was not stored.
+    pub(super) fn of(outcomes: Vec<Outcome>) -> Result<Self, Box<Response>> {
+        let mut tally = Self::default();
+        for outcome in outcomes {
+            let stored = outcome?;
+            tally.quarantined += stored.quarantined.len();
+            let first = stored.quarantined.into_values().next();
+            tally.first = tally.first.or(first);
+        }
+        Ok(tally)
+    }
+}
+
 /// Records of one stream of which the store has the batch.
 struct SubmittedStream {
     submission: Submission,
@@ -115,6 +140,27 @@ impl ShipperCall {
     /// Returns whether the body is protobuf by its content type.
     pub(super) fn is_protobuf(&self) -> bool {
         is_protobuf(&self.headers)
+    }
+
+    /// Stores the records of a body that is protobuf or JSON, for a protocol that answers a request
+    /// as a whole. `what` names the body in errors.
+    ///
+    /// # Errors
+    /// The response to a request of which a stream was not stored.
+    pub(super) async fn store_whole(
+        self,
+        (source, what): (&'static str, &'static str),
+        unnamed: Option<Encoding>,
+        decode: impl FnOnce(&[u8], Option<&str>) -> Result<Vec<StreamRecords>, String> + Send + 'static,
+    ) -> Result<Tally, Box<Response>> {
+        let decode = move |body: &[u8], fixed: Option<&str>| match decode(body, fixed) {
+            Ok(streams) => Ok((streams, ())),
+            Err(why) => Err(Box::new(answer::bad_request(format!(
+                "the body is no {what}: {why}"
+            )))),
+        };
+        let (outcomes, ()) = self.store(source, unnamed, decode).await?;
+        Tally::of(outcomes)
     }
 
     /// Stores the records of the body. `decode` turns its bytes into records, and gets the stream
@@ -152,7 +198,7 @@ impl ShipperCall {
         let job = move |body: lane::Decoded| {
             let fixed = terms.stream.as_ref().map(Name::as_str);
             let (streams, decoded) = decode(&body.lines, fixed)?;
-            let submitted = terms.submit(&serving, &client, streams, &body.lines, body.length);
+            let submitted = terms.submit(&serving, &client, streams, body.length);
             Ok((submitted, decoded))
         };
         let queued = lane::queue(&app, &who, None, body, job).await;
@@ -229,12 +275,11 @@ impl Terms {
         serving: &Serving,
         who: &Client,
         streams: Vec<StreamRecords>,
-        body: &Bytes,
         length: Length,
     ) -> Vec<Submitted> {
         let parsed = streams.into_iter();
         let parsed: Vec<_> = parsed
-            .map(|records| self.parse(serving, who, records, body))
+            .map(|records| self.parse(serving, who, records))
             .collect();
         let submitted = parsed.into_iter().map(|parsed| {
             let (parsed, concern, durability) = parsed?;
@@ -255,7 +300,6 @@ impl Terms {
         serving: &Serving,
         who: &Client,
         StreamRecords { stream, records }: StreamRecords,
-        body: &Bytes,
     ) -> Result<(ParsedDelivery, WriteConcern, Durability), Box<Response>> {
         let stream = stream_name(&stream).map_err(|why| Box::new(answer::bad_request(why)))?;
         if !who.may(Action::Ingest, Target::Stream(stream.as_str())) {
@@ -278,7 +322,8 @@ impl Terms {
         };
         let identity = self.key.as_ref().map(|key| Identity::Key {
             key: format!("{stream}\0{key}"),
-            body_hash: batch::fingerprint(body, &options),
+            // Of the records: parameters and other streams of the body have a part in them.
+            body_hash: batch::fingerprint(records.as_bytes(), &options),
         });
         let delivery = Delivery {
             stream,

@@ -17,7 +17,7 @@ use ingest::shippers::hec::{HecDefaults, InvalidHec, decode_events, decode_lines
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call::ShipperCall;
+use super::call::{ShipperCall, Tally};
 use crate::server::answer;
 use crate::server::app::App;
 use crate::server::body;
@@ -75,18 +75,16 @@ async fn store(
             Err(invalid) => Ok((Vec::new(), Some(invalid))),
         }
     };
-    let outcomes = match call.store("splunk", None, decode).await {
+    let stored = call.store("splunk", None, decode).await;
+    let tally = match stored {
         Ok((_, Some(invalid))) => return refuse(&invalid),
-        Ok((outcomes, None)) => outcomes,
+        Ok((outcomes, None)) => Tally::of(outcomes),
+        Err(refused) => Err(refused),
+    };
+    let quarantined = match tally {
+        Ok(tally) => tally.quarantined,
         Err(refused) => return *refused,
     };
-    let mut quarantined = 0;
-    for outcome in outcomes {
-        match outcome {
-            Ok(stored) => quarantined += stored.quarantined.len(),
-            Err(refused) => return *refused,
-        }
-    }
     let mut body = json!({ "text": "Success", "code": 0 });
     if quarantined > 0 {
         body["quarantined"] = json!(quarantined);

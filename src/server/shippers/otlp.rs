@@ -13,7 +13,7 @@ use ingest::shippers::otlp::{decode_json, decode_protobuf};
 use prost::Message;
 use serde_json::json;
 
-use super::call::ShipperCall;
+use super::call::{ShipperCall, Tally};
 use crate::server::answer;
 use crate::server::app::App;
 
@@ -43,33 +43,15 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 async fn logs(call: ShipperCall) -> Response {
     let is_protobuf = call.is_protobuf();
-    let decode = move |body: &[u8], fixed: Option<&str>| {
-        let streams = match is_protobuf {
-            true => decode_protobuf(body, fixed),
-            false => decode_json(body, fixed),
-        };
-        match streams {
-            Ok(streams) => Ok((streams, ())),
-            Err(why) => Err(Box::new(answer::bad_request(format!(
-                "the body is no export of logs: {why}"
-            )))),
-        }
+    let decode = match is_protobuf {
+        true => decode_protobuf,
+        false => decode_json,
     };
-    let outcomes = match call.store("otlp", None, decode).await {
-        Ok((outcomes, ())) => outcomes,
-        Err(refused) => return *refused,
-    };
-    let (mut rejected, mut first) = (0, None);
-    for outcome in outcomes {
-        match outcome {
-            Ok(stored) => {
-                rejected += stored.quarantined.len();
-                first = first.or_else(|| stored.quarantined.into_values().next());
-            }
-            Err(refused) => return *refused,
-        }
+    let tally = call.store_whole(("otlp", "export of logs"), None, decode);
+    match tally.await {
+        Ok(Tally { quarantined, first }) => respond(is_protobuf, quarantined, first),
+        Err(refused) => *refused,
     }
-    respond(is_protobuf, rejected, first)
 }
 
 fn respond(is_protobuf: bool, rejected: usize, first: Option<String>) -> Response {

@@ -151,8 +151,8 @@ fn stamps_are_those_of_the_zone() {
 fn a_bad_line_is_named_with_its_place() {
     for (line, expected) in [
         (
-            "Feb  6 12:14:14 lb haproxy[1]: Proxy f started.".to_owned(),
-            "not_haproxy: column 32: expected an address and a port, found Proxy f started.",
+            "haproxy[1]: Proxy f started.".to_owned(),
+            "not_haproxy: column 13: expected an address and a port, found Proxy f started.",
         ),
         (
             "haproxy[1]: ::1:80 [06/Feb/2026] f b/s".to_owned(),
@@ -172,5 +172,28 @@ fn a_bad_line_is_named_with_its_place() {
         ),
     ] {
         assert_eq!(refusal(Format::Haproxy, &line), expected);
+    }
+}
+
+/// Most files of syslog hold more than requests.
+#[test]
+fn other_messages_behind_a_header_are_kept_with_its_time() {
+    for (line, hostname, text) in [
+        (
+            "2026-02-06T12:14:14Z lb haproxy[1]: Proxy f started.",
+            "lb",
+            "Proxy f started.",
+        ),
+        (
+            "2026-02-06T12:14:14Z db sshd[7]: Accepted key for root from ::1:80 port 22",
+            "db",
+            "Accepted key for root from ::1:80 port 22",
+        ),
+    ] {
+        let expected = json!({ "hostname": hostname, "line": text });
+        assert_fields(Format::Haproxy, line, expected);
+        let (events, _) = parsed(options(Format::Haproxy), format!("{line}\n").as_bytes());
+        assert_eq!(events[0]["time"], "2026-02-06T12:14:14Z");
+        assert_eq!(crate::detect(line.as_bytes()).format, Some(Format::Syslog));
     }
 }

@@ -234,6 +234,51 @@ fn no_item_is_the_header_of_others() {
         (0, 0, vec!["no_header".into(), "no_header".into()])
     );
     assert_eq!(read("w3c:c-ip", &["192.0.2.1"]), (1, 0, vec![]));
+    let line = "1969-11-26 09:00:00 192.0.2.1";
+    for header in ["#Fields: c-ip", "#Fields:", "#Date: 2026-11-27"] {
+        assert_eq!(
+            read("w3c:date time c-ip", &[header, line]),
+            (1, 0, vec!["no_event".into()]),
+            "{header}"
+        );
+    }
+    // One directive among records decides nothing.
+    let (events, _, reasons) = read("auto", &["{\"a\":1}", "#Remark: x", "{\"a\":2}"]);
+    assert_eq!((events, reasons.len()), (2, 1), "{reasons:?}");
+}
+
+/// A header of many equal names, and many directives behind it, cost no more than they are long.
+#[test]
+fn directives_are_read_in_time_whatever_they_name() {
+    let mut source = format!("#Fields:{}\n", " a".repeat(2000));
+    for day in 0..20_000 {
+        source += ["#Date: 2026-11-26\n", "#Date: 2026-11-27\n"][day % 2];
+    }
+    let began = std::time::Instant::now();
+    let parsed = Parser::new(options(Format::W3c))
+        .parse(source.as_bytes())
+        .unwrap();
+    assert_eq!(parsed.empty, 20_001);
+    // Hours, when each directive numbers the names again.
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}
+
+/// The reader, and the search in pieces of any length, agree on the longest header.
+#[test]
+fn a_header_is_as_long_wherever_it_is_cut() {
+    for spaces in [1, 8_100, 8_173, 8_174, 8_175, 8_176, 8_200, 20_000] {
+        let source = format!("#Fields: date{}time\r\n", " ".repeat(spaces));
+        let mut parser = Parser::new(options(Format::W3c));
+        let read = parser.parse(source.as_bytes()).unwrap().format;
+        for length in [1, 100, 8_192, 8_193, 8_194, source.len()] {
+            let mut search = HeaderSearch::new(&Format::W3c);
+            source
+                .as_bytes()
+                .chunks(length)
+                .for_each(|piece| search.take(piece));
+            assert_eq!(search.format(), read, "{spaces} spaces, pieces of {length}");
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! two headers: quotes join words only in a line that has more words than fields.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
@@ -104,14 +105,22 @@ enum Part {
 pub(super) struct Directives {
     /// The day of the last directive that has one, as it stands there.
     day: Option<String>,
-    /// The fields as they stand in their directive, with one space between them.
-    fields: String,
+    fields: Arc<DirectiveFields>,
+}
+
+/// The fields of a directive, which stay as they are when the day changes.
+#[derive(Debug)]
+struct DirectiveFields {
+    /// The fields as they stand there, with one space between them.
+    text: String,
     parts: Vec<Part>,
+    has_time: bool,
 }
 
 impl Directives {
-    /// Reads the fields behind the prefix of a format's name, with the day before them.
-    pub(super) fn of_text(text: &str) -> Result<Self, String> {
+    /// Reads the fields behind the prefix of a format's name, with the day before them. Fields that
+    /// are those of the directives before need not be read again.
+    pub(super) fn of_text(before: Option<&Self>, text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace().peekable();
         let day = words.next_if(|word| word.starts_with(DAY));
         let day = day.map(|word| word[DAY.len()..].to_owned());
@@ -121,24 +130,12 @@ impl Directives {
             return Err(format!("{DAY}{day} is no day as 2026-11-26"));
         }
         let words: Vec<&str> = words.collect();
-        let columns = words.iter().map(|word| column_of(word));
-        let columns = distinct(columns.collect::<Vec<_>>().into_iter());
-        let has_local = |other: &str| words.contains(&other);
-        let is_local = has_local("date-local") && has_local("time-local");
-        let parts = words.iter().zip(columns).map(|(word, column)| match *word {
-            "date" if !is_local => Part::Date,
-            "time" if !is_local => Part::Time,
-            "date-local" if is_local => Part::Date,
-            "time-local" if is_local => Part::Time,
-            word if NUMBERS.contains(&word) => Part::Number(column),
-            word if word.starts_with("cs(") => Part::Header(column),
-            _ => Part::Text(column),
-        });
-        Ok(Self {
-            day,
-            parts: parts.collect(),
-            fields: words.join(" "),
-        })
+        let text = words.join(" ");
+        let fields = match before.filter(|before| before.fields.text == text) {
+            Some(before) => Arc::clone(&before.fields),
+            None => Arc::new(DirectiveFields::new(&words, text)),
+        };
+        Ok(Self { day, fields })
     }
 
     pub(super) fn read(
@@ -147,17 +144,18 @@ impl Directives {
         row: &mut DocumentRow,
         written: Written<'_>,
     ) -> Result<(), Bad> {
-        if self.parts.is_empty() {
+        let parts = &self.fields.parts;
+        if parts.is_empty() {
             return Err(no_header());
         }
         let text = line.text();
         let is_tabbed = text.contains('\t');
-        let words = words(&text, is_tabbed, self.parts.len());
-        if words.len() != self.parts.len() {
-            return Err(field_count(words.len(), self.parts.len()));
+        let words = words(&text, is_tabbed, parts.len());
+        if words.len() != parts.len() {
+            return Err(field_count(words.len(), parts.len()));
         }
         let (mut date, mut time) = (self.day.as_deref(), None);
-        for (part, word) in self.parts.iter().zip(&words) {
+        for (part, word) in parts.iter().zip(&words) {
             let word = match (part, &**word) {
                 (_, "-" | "") => continue,
                 (Part::Date, word) => {
@@ -198,7 +196,7 @@ impl Directives {
         time: Option<&str>,
         written: Written<'_>,
     ) -> Result<Option<i64>, Bad> {
-        if !self.parts.contains(&Part::Time) {
+        if !self.fields.has_time {
             return Ok(None);
         }
         let stamp = date.zip(time).map(|(date, time)| format!("{date} {time}"));
@@ -206,6 +204,32 @@ impl Directives {
         let message = "the date and the time of the line are none as 2026-11-26 09:23:38";
         us.map(Some)
             .ok_or_else(|| Bad::because("bad_time", 0, message))
+    }
+}
+
+impl DirectiveFields {
+    fn new(words: &[&str], text: String) -> Self {
+        let has = |date: &str, time: &str| words.contains(&date) && words.contains(&time);
+        // A time in UTC needs no zone.
+        let is_local = has("date-local", "time-local") && !has("date", "time");
+        let has_time = is_local || words.contains(&"time");
+        let columns = words.iter().map(|word| column_of(word));
+        let columns = distinct(columns.collect::<Vec<_>>().into_iter());
+        let parts = words.iter().zip(columns).map(|(word, column)| match *word {
+            // A date without a time is no time.
+            "date" if has_time && !is_local => Part::Date,
+            "time" if !is_local => Part::Time,
+            "date-local" if is_local => Part::Date,
+            "time-local" if is_local => Part::Time,
+            word if NUMBERS.contains(&word) => Part::Number(column),
+            word if word.starts_with("cs(") => Part::Header(column),
+            _ => Part::Text(column),
+        });
+        Self {
+            parts: parts.collect(),
+            text,
+            has_time,
+        }
     }
 }
 
@@ -235,7 +259,7 @@ pub(super) fn text_after(
             return Some(Some(Err("#Fields: names no field".to_owned())));
         }
         (Some(fields), _) => fields.as_str(),
-        (None, before) => before.map_or("", |before| &before.fields),
+        (None, before) => before.map_or("", |before| &before.fields.text),
     };
     let day = day.map_or_else(String::new, |day| format!("{DAY}{day} "));
     Some(Some(Ok((day + fields).trim_end().to_owned())))
@@ -286,7 +310,8 @@ fn joined(line: &str, is_tabbed: bool) -> Vec<Cow<'_, str>> {
     let bytes = line.as_bytes();
     let (mut words, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
-        if is_space(bytes[at]) {
+        // Between two tabs is an empty field, and between two spaces none.
+        if is_space(bytes[at]) && !is_tabbed {
             at += 1;
             continue;
         }
@@ -296,6 +321,12 @@ fn joined(line: &str, is_tabbed: bool) -> Vec<Cow<'_, str>> {
         });
         words.push(unquoted(&line[at..at + end]));
         at += end;
+        if is_tabbed && at < bytes.len() {
+            at += 1;
+            if at == bytes.len() {
+                words.push("".into());
+            }
+        }
     }
     words
 }

@@ -76,6 +76,10 @@ fn quotes_join_words_only_where_there_are_too_many() {
         let expected = json!({ "time_taken": 1, "user_agent": agent, "referrer": referrer });
         assert_fields(format(), line, expected);
     }
+    // Between tabs an empty field is one.
+    let tabbed = "1\t\t\"two\twords\"\t";
+    let refused = refusal(format(), tabbed);
+    assert!(refused.contains("the line has 4 fields"), "{refused}");
     for line in ["1 a b c", r#"1 "a b c"#, r#"1 "a b"c d e"#] {
         assert!(
             refusal(format(), line).starts_with("field_count: "),
@@ -101,8 +105,18 @@ fn times_are_of_the_fields_or_of_the_day_before_them() {
     let local = "#Fields: date time date-local time-local\n";
     assert_eq!(
         times(&format!("{local}2026-11-26 08:00:00 2026-11-26 09:00:00\n")),
+        ["2026-11-26T08:00:00Z"]
+    );
+    assert_eq!(
+        times("#Fields: date-local time-local\n2026-11-26 09:00:00\n"),
         ["2026-11-26T09:00:00Z"]
     );
+    // A date without a time is kept as it stands.
+    let (events_, _) = parsed(
+        options(Format::W3c),
+        b"#Fields: date c-ip\n2026-11-26 192.0.2.1\n",
+    );
+    assert_eq!(events_[0]["date"], "2026-11-26");
     // Without a time, the event has that of its receipt.
     let (events, _) = parsed(options(Format::W3c), b"#Fields: c-ip\n192.0.2.1\n");
     assert_eq!(events[0]["time_source"], "received");
