@@ -19,6 +19,7 @@ mod flight;
 #[cfg(test)]
 mod fuzzing;
 mod intake;
+mod interrupt;
 mod listen;
 mod memory;
 mod postgres;
@@ -26,6 +27,7 @@ mod promql;
 mod quarantine;
 mod serve;
 mod server;
+mod source_id;
 mod tls;
 mod units;
 mod verification;

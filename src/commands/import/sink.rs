@@ -13,6 +13,7 @@ use super::Summary;
 use crate::client::{Client, IngestRequest};
 use crate::failure::{FAILED, Failure, Result};
 use crate::intake;
+use crate::source_id::SourceMemory;
 
 /// Bytes of a piece for a server: each goes into the journal as one, and live clients wait for its
 /// write.
@@ -27,13 +28,9 @@ pub(super) struct SourcePiece<'a> {
     pub(super) identity: Option<Identity>,
 }
 
-pub(super) trait Sink {
+pub(super) trait Sink: SourceMemory {
     /// Returns the size of a piece in bytes, about.
     fn piece_bytes(&self) -> usize;
-    /// Returns the producers whose names begin with `prefix`.
-    fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
-    /// Returns the remembered states of a producer, the newest last.
-    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
     /// Takes a piece. Returns the format in use, `Auto` while there is none.
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format>;
     /// Waits until every piece is acknowledged; another source may follow.
@@ -128,17 +125,19 @@ impl Local {
     }
 }
 
-impl Sink for Local {
-    fn piece_bytes(&self) -> usize {
-        BLOCK_BYTES
-    }
-
+impl SourceMemory for Local {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(self.store.source_names(prefix))
     }
 
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         Ok(self.store.source_states(producer))
+    }
+}
+
+impl Sink for Local {
+    fn piece_bytes(&self) -> usize {
+        BLOCK_BYTES
     }
 
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {
@@ -217,17 +216,19 @@ impl Remote {
     }
 }
 
-impl Sink for Remote {
-    fn piece_bytes(&self) -> usize {
-        PIECE_BYTES
-    }
-
+impl SourceMemory for Remote {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.client.source_names(prefix)
     }
 
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         self.client.source_states(producer)
+    }
+}
+
+impl Sink for Remote {
+    fn piece_bytes(&self) -> usize {
+        PIECE_BYTES
     }
 
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {

@@ -17,16 +17,19 @@
 //! 4. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
 //!    compared with every source of the stream and site, and they go on under their old name.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use ingest::Compression;
 use storage::SourcePosition;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::interrupt::Interrupt;
-use super::sink::Sink;
 use crate::failure::{FAILED, Failure, Result};
+use crate::interrupt::Interrupt;
 
 /// The longest beginning that a producer's name is made of. Two sources that differ within it are
 /// distinguished without reading on; a longer one would distinguish no more logs.
@@ -38,11 +41,21 @@ const TRUSTED_BYTES: u64 = 4096;
 const NAMES_MAX: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 20;
 
-type Content = Box<dyn Read + Send>;
+pub(crate) type Content = Box<dyn Read + Send>;
+
+/// The memory of a store about the sources that it has taken.
+pub(crate) trait SourceMemory {
+    /// Returns the producers whose names begin with `prefix`.
+    fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
+    /// Returns the remembered states of a producer, the newest last.
+    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
+}
 
 /// Content that can be read more than once.
-pub(super) enum Origin {
+pub(crate) enum Origin {
     File(PathBuf),
+    /// A file that is open, so that another one under its name is not taken for it.
+    Open(Arc<File>, Compression),
     /// Standard input, decompressed, with what was read of it so far.
     Input {
         kept: File,
@@ -55,7 +68,7 @@ pub(super) enum Origin {
 
 impl Origin {
     /// Returns standard input. The part that is read to recognise it is kept in a temporary file.
-    pub(super) fn input(rest: Content, interrupt: Interrupt) -> std::io::Result<Self> {
+    pub(crate) fn input(rest: Content, interrupt: Interrupt) -> std::io::Result<Self> {
         Ok(Self::Input {
             kept: tempfile::tempfile()?,
             bytes: 0,
@@ -68,6 +81,7 @@ impl Origin {
     fn probe(&mut self, bytes: u64) -> Result<Content> {
         match self {
             Self::File(path) => Ok(ingest::open(path)?),
+            Self::Open(file, compression) => opened(file, *compression),
             Self::Input {
                 kept,
                 bytes: have,
@@ -93,6 +107,12 @@ impl Origin {
     fn from(self, from: u64) -> Result<Content> {
         match self {
             Self::File(path) => Ok(ingest::open_at(&path, from)?),
+            Self::Open(file, Compression::None) => Ok(Box::new(ReadAt::new(file, from))),
+            Self::Open(file, compression) => {
+                let mut content = opened(&file, compression)?;
+                std::io::copy(&mut content.by_ref().take(from), &mut std::io::sink())?;
+                Ok(content)
+            }
             Self::Input { kept, rest, .. } => {
                 let kept = Self::reopen(&kept, from)?;
                 Ok(match rest {
@@ -110,27 +130,63 @@ impl Origin {
     }
 }
 
+/// Returns the decompressed content of an open file from its beginning.
+pub(crate) fn opened(file: &Arc<File>, compression: Compression) -> Result<Content> {
+    let content = ReadAt::new(Arc::clone(file), 0);
+    Ok(match compression {
+        Compression::None => Box::new(content),
+        _ => {
+            let content = BufReader::with_capacity(BUFFER_BYTES, content);
+            ingest::decompress(content, compression)?
+        }
+    })
+}
+
+/// A reader of a file that shares the descriptor with others and not their position.
+pub(crate) struct ReadAt {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl ReadAt {
+    /// Reads from byte `at` on.
+    pub(crate) fn new(file: Arc<File>, at: u64) -> Self {
+        Self { file, at }
+    }
+}
+
+impl Read for ReadAt {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// The place where the import of a source goes on, and its producer.
-pub(super) struct KnownSource {
+pub(crate) struct KnownSource {
     /// The name under which its batches come; none for a source without identity.
-    pub(super) producer: Option<String>,
+    pub(crate) producer: Option<String>,
     /// Bytes that were imported before.
-    pub(super) from: u64,
+    pub(crate) from: u64,
     /// Line ends in them.
-    pub(super) line_ends: u64,
+    pub(crate) line_ends: u64,
     /// These bytes end within a line, which was taken as it was.
-    pub(super) mid_line: bool,
+    pub(crate) mid_line: bool,
+    /// The known bytes end at an older state of another producer: the source is a copy of its
+    /// beginning, or has gone on otherwise.
+    pub(crate) is_older: bool,
     /// The hash of the known bytes, to continue.
-    pub(super) hasher: Xxh3Default,
+    pub(crate) hasher: Xxh3Default,
     /// The source holds JSON values that are not one to a line.
-    pub(super) values: bool,
+    pub(crate) values: bool,
     /// The content behind the known bytes.
-    pub(super) source: Content,
+    pub(crate) source: Content,
 }
 
 impl KnownSource {
     /// Makes a source without identity.
-    pub(super) fn nothing(mut source: Content) -> Self {
+    pub(crate) fn nothing(mut source: Content) -> Self {
         let mut head = Vec::new();
         // A source that breaks off here does so again when it is imported.
         let _ignored = source
@@ -150,6 +206,7 @@ impl KnownSource {
             from: 0,
             line_ends: 0,
             mid_line: false,
+            is_older: false,
             hasher: Xxh3Default::new(),
             values: false,
             source,
@@ -158,7 +215,7 @@ impl KnownSource {
 }
 
 /// The producers of one stream and site.
-pub(super) struct Producers {
+pub(crate) struct Producers {
     prefix: String,
     names: Vec<String>,
     /// Names of earlier versions.
@@ -166,28 +223,28 @@ pub(super) struct Producers {
 }
 
 impl Producers {
-    pub(super) fn of_files(sink: &dyn Sink, stream: &str, site: &str) -> Result<Self> {
+    pub(crate) fn of_files(memory: &dyn SourceMemory, stream: &str, site: &str) -> Result<Self> {
         let old = format!("import:{stream}:{site}:");
-        let mut by_path = sink.source_names(&old)?;
+        let mut by_path = memory.source_names(&old)?;
         // The site of another may go on where this one ends.
         by_path.retain(|name| name[old.len()..].starts_with('/'));
         let prefix = format!("file:{stream}:{site}:");
         Ok(Self {
-            names: sink.source_names(&prefix)?,
+            names: memory.source_names(&prefix)?,
             prefix,
             by_path,
         })
     }
 
-    pub(super) fn of_input(
-        sink: &dyn Sink,
+    pub(crate) fn of_input(
+        memory: &dyn SourceMemory,
         stream: &str,
         site: &str,
         source: &str,
     ) -> Result<Self> {
         let prefix = format!("input:{stream}:{site}:{source}:");
         Ok(Self {
-            names: sink.source_names(&prefix)?,
+            names: memory.source_names(&prefix)?,
             prefix,
             by_path: Vec::new(),
         })
@@ -195,11 +252,22 @@ impl Producers {
 
     /// Finds the part of a source that was imported before; `again` takes it for a new one at any
     /// rate.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
-        sink: &dyn Sink,
+        memory: &dyn SourceMemory,
+        origin: Origin,
+        again: bool,
+    ) -> Result<KnownSource> {
+        self.find_besides(memory, origin, again, &HashSet::new())
+    }
+
+    /// Does the same where other sources are under way: the source is none of these producers.
+    pub(crate) fn find_besides(
+        &mut self,
+        memory: &dyn SourceMemory,
         mut origin: Origin,
         again: bool,
+        others: &HashSet<String>,
     ) -> Result<KnownSource> {
         let mut head = Vec::new();
         let window = origin.probe(WINDOW_BYTES as u64)?;
@@ -207,7 +275,7 @@ impl Producers {
         let _ignored = window.take(WINDOW_BYTES as u64).read_to_end(&mut head);
         let mut states = match again {
             true => Vec::new(),
-            false => self.states(sink, &head)?,
+            false => self.states(memory, &head, others)?,
         };
         states.sort_by_key(|state| (state.position.to, state.newest));
         let found = match states.last().map(|last| last.position.to) {
@@ -217,20 +285,21 @@ impl Producers {
         let values = ingest::holds_values(&head);
         let Some((state, reached)) = found else {
             return Ok(KnownSource {
-                producer: Some(self.new_name(sink, &head)?),
+                producer: Some(self.new_name(memory, &head, others)?),
                 values,
                 ..KnownSource::new(origin.from(0)?)
             });
         };
         let producer = match state.newest {
             true => state.producer.clone(),
-            false => self.new_name(sink, &head)?,
+            false => self.new_name(memory, &head, others)?,
         };
         Ok(KnownSource {
             producer: Some(producer),
             from: state.position.to,
             line_ends: reached.line_ends,
             mid_line: reached.mid_line,
+            is_older: !state.newest,
             hasher: reached.hasher,
             values,
             source: origin.from(state.position.to)?,
@@ -238,8 +307,13 @@ impl Producers {
     }
 
     /// Returns the remembered states of all producers whose content may begin as `head` does.
-    fn states(&self, sink: &dyn Sink, head: &[u8]) -> Result<Vec<KnownState>> {
-        let mut hashes: std::collections::HashMap<usize, u64> = std::collections::HashMap::new();
+    fn states(
+        &self,
+        memory: &dyn SourceMemory,
+        head: &[u8],
+        others: &HashSet<String>,
+    ) -> Result<Vec<KnownState>> {
+        let mut hashes: HashMap<usize, u64> = HashMap::new();
         let mut fits = |name: &&String| {
             let Some((len, hash)) = fingerprint(&name[self.prefix.len()..]) else {
                 return false;
@@ -249,8 +323,9 @@ impl Producers {
         };
         let mut states = Vec::new();
         let candidates = self.names.iter().filter(|name| fits(name));
-        for name in candidates.chain(&self.by_path) {
-            let positions = sink.source_states(name)?;
+        let candidates = candidates.chain(&self.by_path);
+        for name in candidates.filter(|name| !others.contains(*name)) {
+            let positions = memory.source_states(name)?;
             let newest = positions.len().saturating_sub(1);
             states.extend(
                 positions
@@ -268,14 +343,20 @@ impl Producers {
     }
 
     /// Returns a name that no producer has and remembers it, so that the next source gets another.
-    fn new_name(&mut self, sink: &dyn Sink, head: &[u8]) -> Result<String> {
+    fn new_name(
+        &mut self,
+        memory: &dyn SourceMemory,
+        head: &[u8],
+        others: &HashSet<String>,
+    ) -> Result<String> {
         let base = format!("{}{}-{:016x}", self.prefix, head.len(), xxh3_64(head));
         for nth in 1..=NAMES_MAX {
             let name = match nth {
                 1 => base.clone(),
                 nth => format!("{base}#{nth}"),
             };
-            if !self.names.contains(&name) && sink.source_states(&name)?.is_empty() {
+            let is_free = !self.names.contains(&name) && !others.contains(&name);
+            if is_free && memory.source_states(&name)?.is_empty() {
                 self.names.push(name.clone());
                 return Ok(name);
             }
