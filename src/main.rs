@@ -27,6 +27,7 @@ mod promql;
 mod quarantine;
 mod serve;
 mod server;
+mod ship;
 mod source_id;
 mod tls;
 mod units;

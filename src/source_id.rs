@@ -1,11 +1,12 @@
 //! Recognises the content of a source, wherever it lies and however it is compressed.
 //!
 //! # Identity
-//! A producer's name is `file:STREAM:SITE:LEN-HASH`: LEN bytes are the beginning of the
-//! decompressed content that were there when it was first imported, at most [`WINDOW_BYTES`], and
-//! HASH is their xxh3-64. With it the store remembers states: how far the content was taken, and
-//! the xxh3-64 of everything before. Standard input has producers of its own,
-//! `input:STREAM:SITE:SOURCE:LEN-HASH`, when `--source` names it, and none when not.
+//! A producer's name is `file:STREAM:SITE:LEN-HASH`, with `#N` for others that begin alike: LEN bytes
+//! are the beginning of the decompressed content that were there when it was first imported, at most
+//! [`WINDOW_BYTES`], or its first line if it was shipped, and HASH is their xxh3-64. With it the
+//! store remembers states: how far the content was taken, and the xxh3-64 of everything before.
+//! Standard input has producers of its own, `input:STREAM:SITE:SOURCE:LEN-HASH`, when `--source`
+//! names it, and none when not.
 //!
 //! # Invariants
 //! 1. A source is resumed behind a range only after the whole range was read again and its hash is
@@ -17,19 +18,19 @@
 //! 4. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
 //!    compared with every source of the stream and site, and they go on under their old name.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::Arc;
+mod name;
+mod origin;
 
-use ingest::Compression;
+use std::collections::{HashMap, HashSet};
+use std::io::{Cursor, Read};
+
 use storage::SourcePosition;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use crate::failure::{FAILED, Failure, Result};
-use crate::interrupt::Interrupt;
+pub(crate) use name::has_beginning;
+use name::{beginning, fingerprint};
+pub(crate) use origin::{Origin, ReadAt, opened};
 
 /// The longest beginning that a producer's name is made of. Two sources that differ within it are
 /// distinguished without reading on; a longer one would distinguish no more logs.
@@ -42,125 +43,12 @@ const NAMES_MAX: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 20;
 
 pub(crate) type Content = Box<dyn Read + Send>;
-
 /// The memory of a store about the sources that it has taken.
 pub(crate) trait SourceMemory {
     /// Returns the producers whose names begin with `prefix`.
     fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
     /// Returns the remembered states of a producer, the newest last.
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
-}
-
-/// Content that can be read more than once.
-pub(crate) enum Origin {
-    File(PathBuf),
-    /// A file that is open, so that another one under its name is not taken for it.
-    Open(Arc<File>, Compression),
-    /// Standard input, decompressed, with what was read of it so far.
-    Input {
-        kept: File,
-        bytes: u64,
-        rest: Option<Content>,
-        /// A read of standard input may wait for ever.
-        interrupt: Interrupt,
-    },
-}
-
-impl Origin {
-    /// Returns standard input. The part that is read to recognise it is kept in a temporary file.
-    pub(crate) fn input(rest: Content, interrupt: Interrupt) -> std::io::Result<Self> {
-        Ok(Self::Input {
-            kept: tempfile::tempfile()?,
-            bytes: 0,
-            rest: Some(rest),
-            interrupt,
-        })
-    }
-
-    /// Returns the content from its beginning: at least the first `bytes`, where there are as many.
-    fn probe(&mut self, bytes: u64) -> Result<Content> {
-        match self {
-            Self::File(path) => Ok(ingest::open(path)?),
-            Self::Open(file, compression) => opened(file, *compression),
-            Self::Input {
-                kept,
-                bytes: have,
-                rest,
-                interrupt,
-            } => {
-                if let Some(mut source) = rest.take() {
-                    let mut end = Self::reopen(kept, *have)?;
-                    let missing = bytes.saturating_sub(*have);
-                    let (source, read) = interrupt.unless(move || {
-                        let read = std::io::copy(&mut source.by_ref().take(missing), &mut end);
-                        Ok((source, read))
-                    })?;
-                    *have += read?;
-                    *rest = Some(source);
-                }
-                Ok(Box::new(Self::reopen(kept, 0)?))
-            }
-        }
-    }
-
-    /// Returns the content from byte `from` on.
-    fn from(self, from: u64) -> Result<Content> {
-        match self {
-            Self::File(path) => Ok(ingest::open_at(&path, from)?),
-            Self::Open(file, Compression::None) => Ok(Box::new(ReadAt::new(file, from))),
-            Self::Open(file, compression) => {
-                let mut content = opened(&file, compression)?;
-                std::io::copy(&mut content.by_ref().take(from), &mut std::io::sink())?;
-                Ok(content)
-            }
-            Self::Input { kept, rest, .. } => {
-                let kept = Self::reopen(&kept, from)?;
-                Ok(match rest {
-                    Some(rest) => Box::new(kept.chain(rest)),
-                    None => Box::new(kept),
-                })
-            }
-        }
-    }
-
-    fn reopen(kept: &File, at: u64) -> std::io::Result<File> {
-        let mut file = kept.try_clone()?;
-        file.seek(SeekFrom::Start(at))?;
-        Ok(file)
-    }
-}
-
-/// Returns the decompressed content of an open file from its beginning.
-pub(crate) fn opened(file: &Arc<File>, compression: Compression) -> Result<Content> {
-    let content = ReadAt::new(Arc::clone(file), 0);
-    Ok(match compression {
-        Compression::None => Box::new(content),
-        _ => {
-            let content = BufReader::with_capacity(BUFFER_BYTES, content);
-            ingest::decompress(content, compression)?
-        }
-    })
-}
-
-/// A reader of a file that shares the descriptor with others and not their position.
-pub(crate) struct ReadAt {
-    file: Arc<File>,
-    at: u64,
-}
-
-impl ReadAt {
-    /// Reads from byte `at` on.
-    pub(crate) fn new(file: Arc<File>, at: u64) -> Self {
-        Self { file, at }
-    }
-}
-
-impl Read for ReadAt {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
 }
 
 /// The place where the import of a source goes on, and its producer.
@@ -220,6 +108,8 @@ pub(crate) struct Producers {
     names: Vec<String>,
     /// Names of earlier versions.
     by_path: Vec<String>,
+    /// New names hold the first line of a source, not all of its beginning.
+    by_line: bool,
 }
 
 impl Producers {
@@ -233,6 +123,7 @@ impl Producers {
             names: memory.source_names(&prefix)?,
             prefix,
             by_path,
+            by_line: false,
         })
     }
 
@@ -247,7 +138,17 @@ impl Producers {
             names: memory.source_names(&prefix)?,
             prefix,
             by_path: Vec::new(),
+            by_line: false,
         })
+    }
+
+    /// Names new sources by their first line: they still grow.
+    #[must_use]
+    pub(crate) fn of_growing(self) -> Self {
+        Self {
+            by_line: true,
+            ..self
+        }
     }
 
     /// Finds the part of a source that was imported before; `again` takes it for a new one at any
@@ -273,37 +174,80 @@ impl Producers {
         let window = origin.probe(WINDOW_BYTES as u64)?;
         // A source that breaks off does so again when it is imported, behind its whole lines.
         let _ignored = window.take(WINDOW_BYTES as u64).read_to_end(&mut head);
+        loop {
+            match self.search(memory, &mut origin, &head, again, others)? {
+                Search::Missed(name) => self.names.push(name),
+                Search::Found(found) => {
+                    return Ok(KnownSource {
+                        values: ingest::holds_values(&head),
+                        source: origin.from(found.from)?,
+                        ..found
+                    });
+                }
+            }
+        }
+    }
+
+    /// Compares a source with all producers of the list. The content of the result is empty.
+    fn search(
+        &self,
+        memory: &dyn SourceMemory,
+        origin: &mut Origin,
+        head: &[u8],
+        again: bool,
+        others: &HashSet<String>,
+    ) -> Result<Search> {
         let mut states = match again {
             true => Vec::new(),
-            false => self.states(memory, &head, others)?,
+            false => self.states(memory, head, others)?,
         };
         states.sort_by_key(|state| (state.position.to, state.newest));
         let found = match states.last().map(|last| last.position.to) {
             None => None,
             Some(furthest) => best(origin.probe(furthest + 1)?, &states),
         };
-        let values = ingest::holds_values(&head);
-        let Some((state, reached)) = found else {
-            return Ok(KnownSource {
-                producer: Some(self.new_name(memory, &head, others)?),
-                values,
-                ..KnownSource::new(origin.from(0)?)
-            });
+        let producer = match &found {
+            Some((state, _)) if state.newest => state.producer.clone(),
+            _ => match self.new_name(memory, head, again, others)? {
+                Name::Free(name) => name,
+                Name::Missed(name) => return Ok(Search::Missed(name)),
+            },
         };
-        let producer = match state.newest {
-            true => state.producer.clone(),
-            false => self.new_name(memory, &head, others)?,
-        };
-        Ok(KnownSource {
+        let known = KnownSource {
             producer: Some(producer),
-            from: state.position.to,
-            line_ends: reached.line_ends,
-            mid_line: reached.mid_line,
-            is_older: !state.newest,
-            hasher: reached.hasher,
-            values,
-            source: origin.from(state.position.to)?,
-        })
+            ..KnownSource::new(Box::new(std::io::empty()))
+        };
+        Ok(Search::Found(match found {
+            None => known,
+            Some((state, reached)) => KnownSource {
+                from: state.position.to,
+                line_ends: reached.line_ends,
+                mid_line: reached.mid_line,
+                is_older: !state.newest,
+                hasher: reached.hasher,
+                ..known
+            },
+        }))
+    }
+
+    /// Returns the producers whose fingerprint a content has that begins as `head` does.
+    fn begin_as<'a>(&'a self, head: &'a [u8]) -> impl Iterator<Item = &'a String> {
+        let mut hashes: HashMap<usize, u64> = HashMap::new();
+        let fits = move |name: &&String| {
+            let Some((len, hash)) = fingerprint(&name[self.prefix.len()..]) else {
+                return false;
+            };
+            head.get(..len)
+                .is_some_and(|window| *hashes.entry(len).or_insert_with(|| xxh3_64(window)) == hash)
+        };
+        self.names.iter().filter(fits)
+    }
+
+    /// Returns whether a producer may have been a content: they begin alike.
+    pub(crate) fn may_know(&self, content: Content) -> bool {
+        let mut head = Vec::new();
+        let _ignored = content.take(WINDOW_BYTES as u64).read_to_end(&mut head);
+        self.begin_as(&head).next().is_some()
     }
 
     /// Returns the remembered states of all producers whose content may begin as `head` does.
@@ -313,17 +257,8 @@ impl Producers {
         head: &[u8],
         others: &HashSet<String>,
     ) -> Result<Vec<KnownState>> {
-        let mut hashes: HashMap<usize, u64> = HashMap::new();
-        let mut fits = |name: &&String| {
-            let Some((len, hash)) = fingerprint(&name[self.prefix.len()..]) else {
-                return false;
-            };
-            head.get(..len)
-                .is_some_and(|window| *hashes.entry(len).or_insert_with(|| xxh3_64(window)) == hash)
-        };
         let mut states = Vec::new();
-        let candidates = self.names.iter().filter(|name| fits(name));
-        let candidates = candidates.chain(&self.by_path);
+        let candidates = self.begin_as(head).chain(&self.by_path);
         for name in candidates.filter(|name| !others.contains(*name)) {
             let positions = memory.source_states(name)?;
             let newest = positions.len().saturating_sub(1);
@@ -342,23 +277,34 @@ impl Producers {
         Ok(states)
     }
 
-    /// Returns a name that no producer has and remembers it, so that the next source gets another.
+    /// Returns a name that no producer has. The same content gets the same name at any time: of two
+    /// processes that find a file at once, the server refuses one.
     fn new_name(
-        &mut self,
+        &self,
         memory: &dyn SourceMemory,
         head: &[u8],
+        again: bool,
         others: &HashSet<String>,
-    ) -> Result<String> {
+    ) -> Result<Name> {
+        let head = match self.by_line {
+            true => &head[..beginning(head)],
+            false => head,
+        };
         let base = format!("{}{}-{:016x}", self.prefix, head.len(), xxh3_64(head));
         for nth in 1..=NAMES_MAX {
             let name = match nth {
                 1 => base.clone(),
                 nth => format!("{base}#{nth}"),
             };
-            let is_free = !self.names.contains(&name) && !others.contains(&name);
-            if is_free && memory.source_states(&name)?.is_empty() {
-                self.names.push(name.clone());
-                return Ok(name);
+            if self.names.contains(&name) || others.contains(&name) {
+                continue;
+            }
+            if memory.source_states(&name)?.is_empty() {
+                return Ok(Name::Free(name));
+            }
+            // Another process has used it since the list was read.
+            if !again {
+                return Ok(Name::Missed(name));
             }
         }
         Err(Failure::new(
@@ -369,6 +315,20 @@ impl Producers {
             ),
         ))
     }
+}
+
+/// The outcome of one search for a source.
+enum Search {
+    Found(KnownSource),
+    /// The list lacks a producer that the store has.
+    Missed(String),
+}
+
+/// A name for a new producer.
+enum Name {
+    Free(String),
+    /// The store has it, and the list lacks it.
+    Missed(String),
 }
 
 /// A state of a producer that a store remembers.
@@ -385,21 +345,6 @@ struct Reached {
     hasher: Xxh3Default,
     line_ends: u64,
     mid_line: bool,
-}
-
-/// Returns the length and hash of a window in a name.
-fn fingerprint(name: &str) -> Option<(usize, u64)> {
-    let window = name.split_once('#').map_or(name, |(window, nth)| {
-        // Only a number may follow.
-        if nth.bytes().all(|b| b.is_ascii_digit()) {
-            window
-        } else {
-            ""
-        }
-    });
-    let (len, hash) = window.split_once('-')?;
-    let hash = (hash.len() == 16).then(|| u64::from_str_radix(hash, 16).ok())??;
-    Some((len.parse().ok()?, hash))
 }
 
 /// Returns the best state that `source` begins with; `states` are sorted by their ends. Reads once.

@@ -244,10 +244,10 @@ impl Sink for Remote {
         }
         let answer = self.client.ingest(&IngestRequest {
             stream: self.stream.as_str(),
-            format: match self.format.kind() {
+            format: Some(match self.format.kind() {
                 StreamKind::Access if self.format != Format::VhostCombined => &self.options.format,
                 _ => &self.format,
-            },
+            }),
             strict: self.options.strict,
             site: self.options.site.as_deref(),
             tz: self.options.tz.as_ref().and_then(|tz| tz.iana_name()),
@@ -257,6 +257,7 @@ impl Sink for Remote {
             line: piece.block.first_line,
             identity: piece.identity.as_ref(),
             values: piece.block.values,
+            bulk: true,
             body: &piece.block.bytes,
         })?;
         let bytes = piece.block.end_byte - piece.block.first_byte;
