@@ -2,6 +2,7 @@
 
 mod accounts;
 mod grafana;
+mod ship;
 mod shippers;
 mod sql;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, UserCommand};
 pub(crate) use grafana::{GrafanaArgs, LatencyUnit};
+pub(crate) use ship::ShipArgs;
 pub(crate) use sql::SqlArgs;
 
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Import log files; resumes after a crash and adds nothing twice.
     Import(ImportArgs),
+    /// Follow log files and send their lines to a server, each once.
+    Ship(ShipArgs),
     /// Show how the parser reads a file.
     Parse(ParseArgs),
     /// Run SQL: one statement, a file of them, or an interactive session; `--output arrow` writes

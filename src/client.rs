@@ -1,22 +1,23 @@
 //! Calls to a running server.
 
 mod connect;
+mod ingest;
 mod sql;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use storage::{Identity, SourcePosition, WriteConcern};
+use storage::SourcePosition;
 use ureq::http::{HeaderValue, Response};
 use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, Body, RequestBuilder};
 use zeroize::Zeroizing;
 
 use crate::failure::{FAILED, Failure, Result};
+pub(crate) use ingest::{IngestAnswer, IngestRequest, Refusal};
 
 /// A server by its URL.
 #[derive(Debug, Clone)]
@@ -26,48 +27,9 @@ pub(crate) struct Client {
     token: Option<SecretString>,
 }
 
-/// One batch of lines.
-#[derive(Debug)]
-pub(crate) struct IngestRequest<'a> {
-    pub(crate) stream: &'a str,
-    pub(crate) format: &'a ingest::Format,
-    pub(crate) strict: bool,
-    pub(crate) site: Option<&'a str>,
-    pub(crate) tz: Option<&'a str>,
-    pub(crate) year: Option<i16>,
-    pub(crate) concern: WriteConcern,
-    pub(crate) source: &'a str,
-    pub(crate) line: u64,
-    pub(crate) identity: Option<&'a Identity>,
-    /// The body holds JSON values that are not one to a line.
-    pub(crate) values: bool,
-    pub(crate) body: &'a [u8],
-}
-
-/// The answer to a batch.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct IngestAnswer {
-    pub(crate) accepted: u64,
-    pub(crate) quarantined: u64,
-    pub(crate) empty: u64,
-    pub(crate) quarantined_by_reason: BTreeMap<String, u64>,
-    pub(crate) first_seq: Option<u64>,
-    pub(crate) last_seq: Option<u64>,
-    pub(crate) duplicate: bool,
-}
-
 #[derive(Debug, Deserialize)]
 struct ErrorBody {
     error: ErrorText,
-}
-
-/// A refusal, with the counts of the items that the server has stored anyway.
-#[derive(Debug, Deserialize)]
-struct Kept {
-    error: ErrorText,
-    #[serde(flatten)]
-    figures: IngestAnswer,
 }
 
 impl fmt::Display for ErrorText {
@@ -100,6 +62,16 @@ struct SourceAnswer {
 struct PositionAnswer {
     to: u64,
     content: u64,
+}
+
+impl SourceAnswer {
+    fn positions(self) -> Vec<SourcePosition> {
+        let position = |p: PositionAnswer| SourcePosition {
+            to: p.to,
+            content: p.content,
+        };
+        self.states.into_iter().map(position).collect()
+    }
 }
 
 impl Client {
@@ -209,12 +181,7 @@ impl Client {
     pub(crate) fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         let answer = self.get("/api/v1/sources", &[("producer", producer)])?;
         let known: Option<SourceAnswer> = self.json(answer)?;
-        let states = known.into_iter().flat_map(|k| k.states);
-        let position = |p: PositionAnswer| SourcePosition {
-            to: p.to,
-            content: p.content,
-        };
-        Ok(states.map(position).collect())
+        Ok(known.map(SourceAnswer::positions).unwrap_or_default())
     }
 
     /// Returns the producers whose names begin with `prefix`.
@@ -336,51 +303,6 @@ impl Client {
         let mut query = vec![("stream", stream), ("last", &last)];
         query.extend(condition.map(|c| ("where", c)));
         Ok(self.get("/api/v1/tail", &query)?.into_body().into_reader())
-    }
-
-    pub(crate) fn ingest(&self, request: &IngestRequest<'_>) -> Result<IngestAnswer> {
-        let mut query: Vec<(&str, String)> = vec![
-            ("format", request.format.to_string()),
-            ("strict", request.strict.to_string()),
-            ("w", request.concern.w.to_string()),
-            ("j", request.concern.j.to_string()),
-            ("source", request.source.to_owned()),
-            ("line", request.line.to_string()),
-            ("values", request.values.to_string()),
-            // An import fills the disk as fast as it can; it must not slow down clients that send
-            // live events.
-            ("bulk", "true".to_owned()),
-        ];
-        query.extend(request.site.map(|s| ("site", s.to_owned())));
-        query.extend(request.tz.map(|tz| ("tz", tz.to_owned())));
-        query.extend(request.year.map(|year| ("year", year.to_string())));
-        if let Some(Identity::Range {
-            producer,
-            from,
-            to,
-            content,
-        }) = request.identity
-        {
-            query.push(("producer", producer.clone()));
-            query.push(("from", from.to_string()));
-            query.push(("to", to.to_string()));
-            query.push(("content", content.to_string()));
-        }
-        let call = self.post_at(&format!("/api/v1/ingest/{}", request.stream));
-        let call = call.query_pairs(query.iter().map(|(k, v)| (*k, v.as_str())));
-        let answer = call.content_type("text/plain").send(request.body);
-        let mut answer = answer.map_err(|e| self.fail(e))?;
-        if answer.status() != 400 {
-            let answer = self.checked(Ok(answer))?;
-            return self.json(answer);
-        }
-        let text = answer.body_mut().read_to_string().unwrap_or_default();
-        // The server stores lines of an unknown format in the quarantine anyway, and counts them.
-        match serde_json::from_str::<Kept>(&text) {
-            Ok(Kept { error, figures }) if error.code == "no_format" => Ok(figures),
-            Ok(Kept { error, .. }) => Err(self.fail(error)),
-            Err(_) => Err(self.fail("answered 400 Bad Request")),
-        }
     }
 }
 

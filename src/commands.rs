@@ -15,6 +15,7 @@ mod quarantine;
 mod repair;
 pub(crate) mod rollup;
 mod schema;
+mod ship;
 mod slice;
 mod sql;
 mod tail;
@@ -184,6 +185,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Check(args) => check::run(&context, args),
         Command::Repair(args) => repair::run(&context, args),
         Command::Backup(args) => backup::run(&context, &args.dir),
+        Command::Ship(args) => ship::run(&context, args),
         Command::Grafana(args) => grafana::run(args),
         Command::User(command) => account::user(&context, &command),
         Command::Token(command) => account::token(&context, &command),

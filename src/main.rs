@@ -20,6 +20,7 @@ mod fluent;
 #[cfg(test)]
 mod fuzzing;
 mod intake;
+mod interrupt;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod listen;
@@ -30,7 +31,9 @@ mod quarantine;
 mod relp;
 mod serve;
 mod server;
+mod ship;
 mod shippers;
+mod source_id;
 mod syslog;
 mod tls;
 mod units;

@@ -2,7 +2,7 @@
 //! after a crash resumes, and after success adds nothing.
 //!
 //! # Invariants
-//! 1. A file is known by its content, not by its path (`import/known.rs`). Standard input has no
+//! 1. A file is known by its content, not by its path (`src/source_id.rs`). Standard input has no
 //!    identity unless `--source` names one.
 //! 2. The ranges of a source follow one another without a gap, and its hash covers them all.
 //! 3. A last piece without a line end is taken only when it can no longer become another line
@@ -10,8 +10,6 @@
 //!    says so.
 
 mod detached;
-mod interrupt;
-mod known;
 mod last_piece;
 mod sink;
 mod source;
@@ -28,8 +26,8 @@ use super::{Context, Opened, Place};
 use crate::cli::ImportArgs;
 use crate::failure::{FAILED, Failure, QUARANTINED, Result};
 use crate::intake;
-use interrupt::Interrupt;
-use known::{KnownSource, Origin, Producers};
+use crate::interrupt::Interrupt;
+use crate::source_id::{KnownSource, Origin, Producers};
 use sink::{Local, Remote, Sink};
 pub(super) use source::input;
 use source::{OpenSource, TEXT_BYTES_MAX, shown};

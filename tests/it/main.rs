@@ -12,6 +12,7 @@
 //! | `LOGMILL_TRIALS` | 1000 | acknowledgements that `fresh` reads after |
 //! | `LOGMILL_KILLS` | 4 | kills of each kind in `kill` and `faults::crash` |
 //! | `LOGMILL_KAFKA_KILLS` | 2 | kills of a server that reads Kafka in `kafka` |
+//! | `LOGMILL_SHIP_CYCLES` | 16 | kills and rotations under a shipper in `ship::rotation` |
 //! | `LOGMILL_FILLS` | 2 | times that `full_disk` fills a disk |
 //! | `LOGMILL_READER_SECONDS` | 10 | how long `reader` reads beside a server |
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
@@ -77,6 +78,7 @@ mod requests;
 mod rollup;
 mod shapes;
 mod shares;
+mod ship;
 mod shippers;
 mod shippers_http;
 mod slice;

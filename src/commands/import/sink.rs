@@ -13,6 +13,7 @@ use super::Summary;
 use crate::client::{Client, IngestRequest};
 use crate::failure::{FAILED, Failure, Result};
 use crate::intake;
+use crate::source_id::SourceMemory;
 
 /// Bytes of a piece for a server: each goes into the journal as one, and live clients wait for its
 /// write.
@@ -27,13 +28,9 @@ pub(super) struct SourcePiece<'a> {
     pub(super) identity: Option<Identity>,
 }
 
-pub(super) trait Sink {
+pub(super) trait Sink: SourceMemory {
     /// Returns the size of a piece in bytes, about.
     fn piece_bytes(&self) -> usize;
-    /// Returns the producers whose names begin with `prefix`.
-    fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
-    /// Returns the remembered states of a producer, the newest last.
-    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
     /// Begins a source, of which the next line is in this format.
     fn begin(&mut self, format: &Format);
     /// Takes a piece. Returns the format in use, `Auto` while there is none.
@@ -134,17 +131,19 @@ impl Local {
     }
 }
 
-impl Sink for Local {
-    fn piece_bytes(&self) -> usize {
-        BLOCK_BYTES
-    }
-
+impl SourceMemory for Local {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(self.store.source_names(prefix))
     }
 
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         Ok(self.store.source_states(producer))
+    }
+}
+
+impl Sink for Local {
+    fn piece_bytes(&self) -> usize {
+        BLOCK_BYTES
     }
 
     fn begin(&mut self, format: &Format) {
@@ -230,17 +229,19 @@ impl Remote {
     }
 }
 
-impl Sink for Remote {
-    fn piece_bytes(&self) -> usize {
-        PIECE_BYTES
-    }
-
+impl SourceMemory for Remote {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.client.source_names(prefix)
     }
 
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         self.client.source_states(producer)
+    }
+}
+
+impl Sink for Remote {
+    fn piece_bytes(&self) -> usize {
+        PIECE_BYTES
     }
 
     fn begin(&mut self, format: &Format) {
@@ -262,10 +263,10 @@ impl Sink for Remote {
         }
         let answer = self.client.ingest(&IngestRequest {
             stream: self.stream.as_str(),
-            format: match self.format.kind() {
+            format: Some(match self.format.kind() {
                 StreamKind::Access if self.format != Format::VhostCombined => &self.options.format,
                 _ => &self.format,
-            },
+            }),
             strict: self.options.strict,
             site: self.options.site.as_deref(),
             tz: self.options.tz.as_ref().and_then(|tz| tz.iana_name()),
@@ -275,6 +276,7 @@ impl Sink for Remote {
             line: piece.block.first_line,
             identity: piece.identity.as_ref(),
             values: piece.block.values,
+            bulk: true,
             body: &piece.block.bytes,
         })?;
         let bytes = piece.block.end_byte - piece.block.first_byte;

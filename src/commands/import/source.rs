@@ -7,11 +7,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use ingest::{Compression, Format, LINE_BYTES_MAX, LineBlocks, SAMPLE_LINES, SourceBlock};
 use storage::Identity;
 
-use super::interrupt::{Interrupt, LOOK_EVERY};
-use super::known::KnownSource;
 use super::sink::{Sink, SourcePiece};
 use super::summary::Summary;
 use crate::failure::{FAILED, Failure, Result};
+use crate::interrupt::{Interrupt, LOOK_EVERY};
+use crate::source_id::KnownSource;
 
 /// Blocks read ahead of the parser.
 const READ_AHEAD: usize = 3;

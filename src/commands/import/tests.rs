@@ -16,6 +16,7 @@ use storage::{Identity, SourcePosition};
 use super::sink::SourcePiece;
 use super::*;
 use crate::cli::{Cli, Command};
+use crate::source_id::SourceMemory;
 
 /// States of a producer that a store remembers.
 const STATES_MAX: usize = 128;
@@ -30,11 +31,7 @@ struct Lines {
     fails_after: Option<usize>,
 }
 
-impl Sink for Lines {
-    fn piece_bytes(&self) -> usize {
-        self.piece_bytes
-    }
-
+impl SourceMemory for Lines {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         let names = self.sources.keys().filter(|n| n.starts_with(prefix));
         Ok(names.cloned().collect())
@@ -42,6 +39,12 @@ impl Sink for Lines {
 
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         Ok(self.sources.get(producer).cloned().unwrap_or_default())
+    }
+}
+
+impl Sink for Lines {
+    fn piece_bytes(&self) -> usize {
+        self.piece_bytes
     }
 
     fn begin(&mut self, _: &Format) {}

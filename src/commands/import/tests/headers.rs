@@ -17,17 +17,19 @@ struct Pieces {
     pieces: usize,
 }
 
-impl Sink for Pieces {
-    fn piece_bytes(&self) -> usize {
-        self.lines.piece_bytes
-    }
-
+impl SourceMemory for Pieces {
     fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.lines.source_names(prefix)
     }
 
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         self.lines.source_states(producer)
+    }
+}
+
+impl Sink for Pieces {
+    fn piece_bytes(&self) -> usize {
+        self.lines.piece_bytes
     }
 
     fn begin(&mut self, format: &Format) {

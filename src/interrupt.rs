@@ -11,15 +11,15 @@ use crate::failure::{FAILED, Failure, Result};
 const AT_ONCE: i32 = 130;
 
 /// Interval at which a waiting import looks for a signal to end.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// True when the import is to end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Interrupt(Arc<AtomicUsize>);
+pub(crate) struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
     /// Listens for signals from now on.
-    pub(super) fn listen() -> Result<Self> {
+    pub(crate) fn listen() -> Result<Self> {
         let interrupt = Self::default();
         let heard = Arc::clone(&interrupt.0);
         ctrlc::set_handler(move || {
@@ -36,7 +36,7 @@ impl Interrupt {
     /// # Errors
     /// Errors of the work, and one when the import is to end; the thread ends with the process
     /// then.
-    pub(super) fn unless<T: Send + 'static>(
+    pub(crate) fn unless<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -56,7 +56,7 @@ impl Interrupt {
         }
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 0
     }
 }

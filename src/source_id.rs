@@ -1,11 +1,12 @@
 //! Recognises the content of a source, wherever it lies and however it is compressed.
 //!
 //! # Identity
-//! A producer's name is `file:STREAM:SITE:LEN-HASH`: LEN bytes are the beginning of the
-//! decompressed content that were there when it was first imported, at most [`WINDOW_BYTES`], and
-//! HASH is their xxh3-64. With it the store remembers states: how far the content was taken, and
-//! the xxh3-64 of everything before. Standard input has producers of its own,
-//! `input:STREAM:SITE:SOURCE:LEN-HASH`, when `--source` names it, and none when not.
+//! A producer's name is `file:STREAM:SITE:LEN-HASH`, with `#N` for others that begin alike: LEN bytes
+//! are the beginning of the decompressed content that were there when it was first imported, at most
+//! [`WINDOW_BYTES`], or its first line if it was shipped, and HASH is their xxh3-64. With it the
+//! store remembers states: how far the content was taken, and the xxh3-64 of everything before.
+//! Standard input has producers of its own, `input:STREAM:SITE:SOURCE:LEN-HASH`, when `--source`
+//! names it, and none when not.
 //!
 //! # Invariants
 //! 1. A source is resumed behind a range only after the whole range was read again and its hash is
@@ -19,17 +20,20 @@
 //! 5. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
 //!    compared with every source of the stream and site, and they go on under their old name.
 
-use std::fs::File;
-use std::io::{Cursor, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+mod name;
+mod origin;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Cursor, Read};
 
 use ingest::{Format, HeaderSearch};
 use storage::SourcePosition;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::interrupt::Interrupt;
-use super::sink::Sink;
 use crate::failure::{FAILED, Failure, Result};
+pub(crate) use name::has_beginning;
+use name::{beginning, fingerprint};
+pub(crate) use origin::{Origin, ReadAt, opened};
 
 /// The longest beginning that a producer's name is made of. Two sources that differ within it are
 /// distinguished without reading on; a longer one would distinguish no more logs.
@@ -41,101 +45,41 @@ const TRUSTED_BYTES: u64 = 4096;
 const NAMES_MAX: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 20;
 
-type Content = Box<dyn Read + Send>;
-
-/// Content that can be read more than once.
-pub(super) enum Origin {
-    File(PathBuf),
-    /// Standard input, decompressed, with what was read of it so far.
-    Input {
-        kept: File,
-        bytes: u64,
-        rest: Option<Content>,
-        /// A read of standard input may wait for ever.
-        interrupt: Interrupt,
-    },
-}
-
-impl Origin {
-    /// Returns standard input. The part that is read to recognise it is kept in a temporary file.
-    pub(super) fn input(rest: Content, interrupt: Interrupt) -> std::io::Result<Self> {
-        Ok(Self::Input {
-            kept: tempfile::tempfile()?,
-            bytes: 0,
-            rest: Some(rest),
-            interrupt,
-        })
-    }
-
-    /// Returns the content from its beginning: at least the first `bytes`, where there are as many.
-    fn probe(&mut self, bytes: u64) -> Result<Content> {
-        match self {
-            Self::File(path) => Ok(ingest::open(path)?),
-            Self::Input {
-                kept,
-                bytes: have,
-                rest,
-                interrupt,
-            } => {
-                if let Some(mut source) = rest.take() {
-                    let mut end = Self::reopen(kept, *have)?;
-                    let missing = bytes.saturating_sub(*have);
-                    let (source, read) = interrupt.unless(move || {
-                        let read = std::io::copy(&mut source.by_ref().take(missing), &mut end);
-                        Ok((source, read))
-                    })?;
-                    *have += read?;
-                    *rest = Some(source);
-                }
-                Ok(Box::new(Self::reopen(kept, 0)?))
-            }
-        }
-    }
-
-    /// Returns the content from byte `from` on.
-    fn from(self, from: u64) -> Result<Content> {
-        match self {
-            Self::File(path) => Ok(ingest::open_at(&path, from)?),
-            Self::Input { kept, rest, .. } => {
-                let kept = Self::reopen(&kept, from)?;
-                Ok(match rest {
-                    Some(rest) => Box::new(kept.chain(rest)),
-                    None => Box::new(kept),
-                })
-            }
-        }
-    }
-
-    fn reopen(kept: &File, at: u64) -> std::io::Result<File> {
-        let mut file = kept.try_clone()?;
-        file.seek(SeekFrom::Start(at))?;
-        Ok(file)
-    }
+pub(crate) type Content = Box<dyn Read + Send>;
+/// The memory of a store about the sources that it has taken.
+pub(crate) trait SourceMemory {
+    /// Returns the producers whose names begin with `prefix`.
+    fn source_names(&self, prefix: &str) -> Result<Vec<String>>;
+    /// Returns the remembered states of a producer, the newest last.
+    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>>;
 }
 
 /// The place where the import of a source goes on, and its producer.
-pub(super) struct KnownSource {
+pub(crate) struct KnownSource {
     /// The name under which its batches come; none for a source without identity.
-    pub(super) producer: Option<String>,
+    pub(crate) producer: Option<String>,
     /// Bytes that were imported before.
-    pub(super) from: u64,
+    pub(crate) from: u64,
     /// Line ends in them.
-    pub(super) line_ends: u64,
+    pub(crate) line_ends: u64,
     /// These bytes end within a line, which was taken as it was.
-    pub(super) mid_line: bool,
+    pub(crate) mid_line: bool,
+    /// The known bytes end at an older state of another producer: the source is a copy of its
+    /// beginning, or has gone on otherwise.
+    pub(crate) is_older: bool,
     /// The hash of the known bytes, to continue.
-    pub(super) hasher: Xxh3Default,
+    pub(crate) hasher: Xxh3Default,
     /// The source holds JSON values that are not one to a line.
-    pub(super) values: bool,
+    pub(crate) values: bool,
     /// The format of the next line.
-    pub(super) format: Format,
+    pub(crate) format: Format,
     /// The content behind the known bytes.
-    pub(super) source: Content,
+    pub(crate) source: Content,
 }
 
 impl KnownSource {
     /// Makes a source without identity.
-    pub(super) fn nothing(mut source: Content, format: &Format) -> Self {
+    pub(crate) fn nothing(mut source: Content, format: &Format) -> Self {
         let mut head = Vec::new();
         // A source that breaks off here does so again when it is imported.
         let _ignored = source
@@ -155,6 +99,7 @@ impl KnownSource {
             from: 0,
             line_ends: 0,
             mid_line: false,
+            is_older: false,
             hasher: Xxh3Default::new(),
             values: false,
             format: format.clone(),
@@ -164,103 +109,168 @@ impl KnownSource {
 }
 
 /// The producers of one stream and site.
-pub(super) struct Producers {
+pub(crate) struct Producers {
     prefix: String,
     names: Vec<String>,
     /// Names of earlier versions.
     by_path: Vec<String>,
+    /// New names hold the first line of a source, not all of its beginning.
+    by_line: bool,
 }
 
 impl Producers {
-    pub(super) fn of_files(sink: &dyn Sink, stream: &str, site: &str) -> Result<Self> {
+    pub(crate) fn of_files(memory: &dyn SourceMemory, stream: &str, site: &str) -> Result<Self> {
         let old = format!("import:{stream}:{site}:");
-        let mut by_path = sink.source_names(&old)?;
+        let mut by_path = memory.source_names(&old)?;
         // The site of another may go on where this one ends.
         by_path.retain(|name| name[old.len()..].starts_with('/'));
         let prefix = format!("file:{stream}:{site}:");
         Ok(Self {
-            names: sink.source_names(&prefix)?,
+            names: memory.source_names(&prefix)?,
             prefix,
             by_path,
+            by_line: false,
         })
     }
 
-    pub(super) fn of_input(
-        sink: &dyn Sink,
+    pub(crate) fn of_input(
+        memory: &dyn SourceMemory,
         stream: &str,
         site: &str,
         source: &str,
     ) -> Result<Self> {
         let prefix = format!("input:{stream}:{site}:{source}:");
         Ok(Self {
-            names: sink.source_names(&prefix)?,
+            names: memory.source_names(&prefix)?,
             prefix,
             by_path: Vec::new(),
+            by_line: false,
         })
+    }
+
+    /// Names new sources by their first line: they still grow.
+    #[must_use]
+    pub(crate) fn of_growing(self) -> Self {
+        Self {
+            by_line: true,
+            ..self
+        }
     }
 
     /// Finds the part of a source in some format that was imported before; `again` takes it for a
     /// new one at any rate.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
-        sink: &dyn Sink,
+        memory: &dyn SourceMemory,
+        source: (Origin, &Format),
+        again: bool,
+    ) -> Result<KnownSource> {
+        self.find_besides(memory, source, again, &HashSet::new())
+    }
+
+    /// Does the same where other sources are under way: the source is none of these producers.
+    pub(crate) fn find_besides(
+        &mut self,
+        memory: &dyn SourceMemory,
         (mut origin, format): (Origin, &Format),
         again: bool,
+        others: &HashSet<String>,
     ) -> Result<KnownSource> {
         let mut head = Vec::new();
         let window = origin.probe(WINDOW_BYTES as u64)?;
         // A source that breaks off does so again when it is imported, behind its whole lines.
         let _ignored = window.take(WINDOW_BYTES as u64).read_to_end(&mut head);
+        loop {
+            match self.search(memory, &mut origin, (&head, format), again, others)? {
+                Search::Missed(name) => self.names.push(name),
+                Search::Found(found) => {
+                    return Ok(KnownSource {
+                        values: ingest::holds_values(&head),
+                        source: origin.from(found.from)?,
+                        ..found
+                    });
+                }
+            }
+        }
+    }
+
+    /// Compares a source with all producers of the list. The content of the result is empty.
+    fn search(
+        &self,
+        memory: &dyn SourceMemory,
+        origin: &mut Origin,
+        (head, format): (&[u8], &Format),
+        again: bool,
+        others: &HashSet<String>,
+    ) -> Result<Search> {
         let mut states = match again {
             true => Vec::new(),
-            false => self.states(sink, &head)?,
+            false => self.states(memory, head, others)?,
         };
         states.sort_by_key(|state| (state.position.to, state.newest));
         let found = match states.last().map(|last| last.position.to) {
             None => None,
             Some(furthest) => {
-                let search = ingest::search_header(format, &head);
+                let search = ingest::search_header(format, head);
                 best(origin.probe(furthest + 1)?, &states, search)
             }
         };
-        let values = ingest::holds_values(&head);
-        let Some((state, reached)) = found else {
-            return Ok(KnownSource {
-                producer: Some(self.new_name(sink, &head)?),
-                values,
-                ..KnownSource::new(origin.from(0)?, format)
-            });
+        let producer = match &found {
+            Some((state, _)) if state.newest => state.producer.clone(),
+            _ => match self.new_name(memory, head, again, others)? {
+                Name::Free(name) => name,
+                Name::Missed(name) => return Ok(Search::Missed(name)),
+            },
         };
-        let producer = match state.newest {
-            true => state.producer.clone(),
-            false => self.new_name(sink, &head)?,
-        };
-        Ok(KnownSource {
+        let known = KnownSource {
             producer: Some(producer),
-            from: state.position.to,
-            line_ends: reached.line_ends,
-            mid_line: reached.mid_line,
-            hasher: reached.hasher,
-            values,
-            format: reached.search.format(),
-            source: origin.from(state.position.to)?,
-        })
+            ..KnownSource::new(Box::new(std::io::empty()), format)
+        };
+        Ok(Search::Found(match found {
+            None => known,
+            Some((state, reached)) => KnownSource {
+                from: state.position.to,
+                line_ends: reached.line_ends,
+                mid_line: reached.mid_line,
+                is_older: !state.newest,
+                hasher: reached.hasher,
+                format: reached.search.format(),
+                ..known
+            },
+        }))
     }
 
-    /// Returns the remembered states of all producers whose content may begin as `head` does.
-    fn states(&self, sink: &dyn Sink, head: &[u8]) -> Result<Vec<KnownState>> {
-        let mut hashes: std::collections::HashMap<usize, u64> = std::collections::HashMap::new();
-        let mut fits = |name: &&String| {
+    /// Returns the producers whose fingerprint a content has that begins as `head` does.
+    fn begin_as<'a>(&'a self, head: &'a [u8]) -> impl Iterator<Item = &'a String> {
+        let mut hashes: HashMap<usize, u64> = HashMap::new();
+        let fits = move |name: &&String| {
             let Some((len, hash)) = fingerprint(&name[self.prefix.len()..]) else {
                 return false;
             };
             head.get(..len)
                 .is_some_and(|window| *hashes.entry(len).or_insert_with(|| xxh3_64(window)) == hash)
         };
+        self.names.iter().filter(fits)
+    }
+
+    /// Returns whether a producer may have been a content: they begin alike.
+    pub(crate) fn may_know(&self, content: Content) -> bool {
+        let mut head = Vec::new();
+        let _ignored = content.take(WINDOW_BYTES as u64).read_to_end(&mut head);
+        self.begin_as(&head).next().is_some()
+    }
+
+    /// Returns the remembered states of all producers whose content may begin as `head` does.
+    fn states(
+        &self,
+        memory: &dyn SourceMemory,
+        head: &[u8],
+        others: &HashSet<String>,
+    ) -> Result<Vec<KnownState>> {
         let mut states = Vec::new();
-        let candidates = self.names.iter().filter(|name| fits(name));
-        for name in candidates.chain(&self.by_path) {
-            let positions = sink.source_states(name)?;
+        let candidates = self.begin_as(head).chain(&self.by_path);
+        for name in candidates.filter(|name| !others.contains(*name)) {
+            let positions = memory.source_states(name)?;
             let newest = positions.len().saturating_sub(1);
             states.extend(
                 positions
@@ -277,17 +287,34 @@ impl Producers {
         Ok(states)
     }
 
-    /// Returns a name that no producer has and remembers it, so that the next source gets another.
-    fn new_name(&mut self, sink: &dyn Sink, head: &[u8]) -> Result<String> {
+    /// Returns a name that no producer has. The same content gets the same name at any time: of two
+    /// processes that find a file at once, the server refuses one.
+    fn new_name(
+        &self,
+        memory: &dyn SourceMemory,
+        head: &[u8],
+        again: bool,
+        others: &HashSet<String>,
+    ) -> Result<Name> {
+        let head = match self.by_line {
+            true => &head[..beginning(head)],
+            false => head,
+        };
         let base = format!("{}{}-{:016x}", self.prefix, head.len(), xxh3_64(head));
         for nth in 1..=NAMES_MAX {
             let name = match nth {
                 1 => base.clone(),
                 nth => format!("{base}#{nth}"),
             };
-            if !self.names.contains(&name) && sink.source_states(&name)?.is_empty() {
-                self.names.push(name.clone());
-                return Ok(name);
+            if self.names.contains(&name) || others.contains(&name) {
+                continue;
+            }
+            if memory.source_states(&name)?.is_empty() {
+                return Ok(Name::Free(name));
+            }
+            // Another process has used it since the list was read.
+            if !again {
+                return Ok(Name::Missed(name));
             }
         }
         Err(Failure::new(
@@ -298,6 +325,20 @@ impl Producers {
             ),
         ))
     }
+}
+
+/// The outcome of one search for a source.
+enum Search {
+    Found(KnownSource),
+    /// The list lacks a producer that the store has.
+    Missed(String),
+}
+
+/// A name for a new producer.
+enum Name {
+    Free(String),
+    /// The store has it, and the list lacks it.
+    Missed(String),
 }
 
 /// A state of a producer that a store remembers.
@@ -315,21 +356,6 @@ struct Reached {
     line_ends: u64,
     mid_line: bool,
     search: HeaderSearch,
-}
-
-/// Returns the length and hash of a window in a name.
-fn fingerprint(name: &str) -> Option<(usize, u64)> {
-    let window = name.split_once('#').map_or(name, |(window, nth)| {
-        // Only a number may follow.
-        if nth.bytes().all(|b| b.is_ascii_digit()) {
-            window
-        } else {
-            ""
-        }
-    });
-    let (len, hash) = window.split_once('-')?;
-    let hash = (hash.len() == 16).then(|| u64::from_str_radix(hash, 16).ok())??;
-    Some((len.parse().ok()?, hash))
 }
 
 /// Returns the best state that `source` begins with; `states` are sorted by their ends. Reads once.

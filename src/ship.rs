@@ -1,0 +1,62 @@
+//! `logmill ship`: follows files and sends their lines to a server, each line once.
+//!
+//! # Invariant
+//! The lines of a producer in the store are those of the first `to` bytes of one content, each
+//! once, and the store remembers `to` and the hash of these bytes with them, in one journal record.
+//! The shipper keeps nothing on its disk. It holds to two rules:
+//!
+//! 1. It sends bytes from `to` on, and only of a file whose bytes before `to` have this hash. The
+//!    server refuses a batch that begins elsewhere, and does not store a repeated one again.
+//! 2. A file that begins with the bytes of no producer is sent from its beginning under a new one,
+//!    unless it is a copy of a file that is being sent.
+//!
+//! So neither end may stop at a moment at which a line is lost or doubled: the next shipper reads
+//! the files, asks the server, and goes on. An outcome that is not known is found out by sending
+//! the same range again. Two shippers of one file are as safe: one of them is refused, and
+//! recognises the file anew.
+//!
+//! # Limits
+//! A file is its content. Two files of which one is the whole beginning of the other, on one
+//! machine or on several, count as copies until they differ; `--site` distinguishes them. A file
+//! that is deleted before it was read is lost with its lines.
+//!
+//! # Threads
+//! One looks at the files, one recognises contents and sends compressed files, and a few send plain
+//! ones. Each of these holds one batch at a time, read only when the batch before is taken: a slow
+//! server delays reading, and memory is bounded.
+
+mod follow;
+mod identify;
+mod run;
+mod seeded;
+mod send;
+mod sender;
+mod server;
+mod unit;
+
+use ingest::Format;
+use storage::WriteConcern;
+
+pub(crate) use follow::ShipTarget;
+pub(crate) use run::run;
+pub(crate) use unit::unit;
+
+/// The options of a shipper.
+#[derive(Debug, Clone)]
+pub(crate) struct ShipOptions {
+    pub(crate) targets: Vec<ShipTarget>,
+    pub(crate) stream: String,
+    /// Without one, the server uses the format that it has configured for the stream.
+    pub(crate) format: Option<Format>,
+    pub(crate) site: Option<String>,
+    /// Name of a time zone.
+    pub(crate) tz: Option<String>,
+    pub(crate) concern: WriteConcern,
+    /// Files that are there at the first start begin at their ends.
+    pub(crate) from_end: bool,
+    /// Send what is there and end.
+    pub(crate) once: bool,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The table of followed files, under one lock.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::guard::Guard;
+use super::tracked::{FileState, Tracked};
+
+/// Files that are followed, by a number that is never used twice.
+#[derive(Default)]
+pub(crate) struct FollowedFiles {
+    files: BTreeMap<u64, Tracked>,
+    by_inode: HashMap<(u64, u64), u64>,
+    next: u64,
+    /// The sender goes on behind this file, so that all have their turn.
+    last_sent: u64,
+    /// Paths whose troubles were reported.
+    reported: HashSet<PathBuf>,
+    /// The paths were read at least once.
+    has_found: bool,
+}
+
+/// A path with the inode that was there.
+pub(crate) struct FoundFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl FoundFile {
+    /// Returns the regular files at paths.
+    pub(crate) fn at(paths: BTreeSet<PathBuf>) -> Vec<Self> {
+        let found = paths.into_iter().filter_map(|path| {
+            let metadata = std::fs::metadata(&path).ok()?;
+            let inode = (metadata.dev(), metadata.ino());
+            metadata.is_file().then_some(Self { path, inode })
+        });
+        found.collect()
+    }
+}
+
+impl FollowedFiles {
+    pub(crate) fn get(&mut self, id: u64) -> Option<&mut Tracked> {
+        self.files.get_mut(&id)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.files.len()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Tracked> {
+        self.files.values()
+    }
+
+    /// Takes note of the files that the arguments stand for now.
+    pub(crate) fn place(&mut self, found: &[FoundFile], now: Instant) {
+        let mut places: BTreeMap<u64, &Path> = BTreeMap::new();
+        for FoundFile { path, inode } in found {
+            let id = self.by_inode.get(inode).copied();
+            match id.or_else(|| self.open(path, now)) {
+                // The name by which a file is known wins over other links to it.
+                Some(id) => {
+                    let is_known = self.files.get(&id).is_some_and(|f| f.path == *path);
+                    let place = places.entry(id).or_insert(path);
+                    if is_known {
+                        *place = path;
+                    }
+                }
+                None => continue,
+            }
+        }
+        for (id, file) in &mut self.files {
+            file.place(places.get(id).copied());
+        }
+        self.has_found = true;
+    }
+
+    /// Opens a file that is not followed. Returns its number, if it is to be followed.
+    fn open(&mut self, path: &Path, now: Instant) -> Option<u64> {
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = match opened {
+            Ok(opened) => opened,
+            // It was moved since.
+            Err(e) if e.kind() == ErrorKind::NotFound => return None,
+            Err(error) => {
+                self.report(
+                    path,
+                    &format!("cannot be opened: {error}; it is tried again"),
+                );
+                return None;
+            }
+        };
+        // Another file may have come under the name since.
+        let inode = (metadata.dev(), metadata.ino());
+        if let Some(id) = self.by_inode.get(&inode) {
+            return Some(*id);
+        }
+        if !metadata.is_file() {
+            return None;
+        }
+        if is_utf_16(&file) {
+            self.report(path, "is UTF-16 and is left out; `logmill import` reads it");
+            return None;
+        }
+        self.reported.remove(path);
+        let id = self.next;
+        self.next += 1;
+        let mut tracked = Tracked::new(path, file, &metadata, now);
+        tracked.first_bytes = Some(metadata.len()).filter(|_| !self.has_found);
+        self.files.insert(id, tracked);
+        self.by_inode.insert(inode, id);
+        Some(id)
+    }
+
+    /// Logs a trouble with a path, once.
+    pub(crate) fn report(&mut self, path: &Path, trouble: &str) {
+        if self.reported.insert(path.to_owned()) {
+            tracing::warn!("{} {trouble}", path.display());
+        }
+    }
+
+    /// Reads the present lengths, releases files that are gone and read to their end, and finds out
+    /// which copies have lost their original.
+    pub(crate) fn look(&mut self, now: Instant) {
+        for file in self.files.values_mut() {
+            file.look(now);
+        }
+        let is_over = |file: &Tracked| {
+            let is_empty = file.seen.len == 0 && matches!(file.state, FileState::Unknown);
+            let is_copy = matches!(file.state, FileState::Copy { .. } | FileState::Done);
+            let is_finished = file.is_finished && !file.has_changed();
+            let is_over = is_finished || is_empty && file.is_complete(now) || is_copy;
+            file.is_gone && !file.is_busy && is_over
+        };
+        self.files.retain(|_, file| !is_over(file));
+        self.by_inode.retain(|_, id| self.files.contains_key(id));
+        self.release_copies();
+    }
+
+    /// Copies are compared again once they have changed, or their original has.
+    fn release_copies(&mut self) {
+        let originals: HashMap<u64, u64> =
+            self.files.iter().map(|(id, f)| (*id, f.epoch)).collect();
+        for file in self.files.values_mut() {
+            if let FileState::Copy { of, epoch } = file.state
+                && !file.is_busy
+                && (file.has_changed() || originals.get(&of) != Some(&epoch))
+            {
+                file.state = FileState::Unknown;
+                file.looked = None;
+            }
+        }
+    }
+
+    /// Returns the next file that a sender is to read.
+    pub(crate) fn next_to_send(&mut self, now: Instant, hurries: bool) -> Option<u64> {
+        let behind = self.files.range(self.last_sent + 1..);
+        let before = self.files.range(..=self.last_sent);
+        let mut turns = behind.chain(before);
+        let (id, _) = turns.find(|(_, file)| file.is_to_send(now, hurries))?;
+        self.last_sent = *id;
+        Some(*id)
+    }
+
+    /// Returns the next file whose content is to be compared: the longest, so that the original
+    /// comes before a copy that is being made of it.
+    pub(crate) fn next_to_identify(&self, now: Instant) -> Option<u64> {
+        let due = self.files.iter();
+        let due = due.filter(|(_, file)| file.is_to_identify(now));
+        // Compressed files are shorter than their content, and are never half a copy.
+        let (id, _) = due.max_by_key(|(id, f)| (f.is_plain(), f.seen.len, u64::MAX - **id))?;
+        Some(*id)
+    }
+
+    /// Returns the followed plain files, other than `id`, whose content may begin with `head`.
+    pub(crate) fn like(&self, id: u64, head: &[u8]) -> Vec<(u64, u64, Arc<File>)> {
+        let others = self.files.iter().filter(|(other, file)| {
+            **other != id
+                && file.is_plain()
+                && matches!(&file.state, FileState::Following(p) if p.guard.may_begin(head))
+        });
+        let likes = others.map(|(id, file)| (*id, file.epoch, Arc::clone(&file.file)));
+        likes.collect()
+    }
+
+    /// Returns the guard of a file that is followed, in the state of this number.
+    pub(crate) fn guard(&self, id: u64, epoch: u64) -> Option<Guard> {
+        let file = self.files.get(&id).filter(|file| file.epoch == epoch)?;
+        match &file.state {
+            FileState::Following(position) => Some(position.guard.clone()),
+            FileState::Unknown | FileState::Copy { .. } | FileState::Done => None,
+        }
+    }
+
+    /// Returns the producers of all followed files but one.
+    pub(crate) fn producers(&self, besides: u64) -> HashSet<String> {
+        let others = self.files.iter().filter(|(id, _)| **id != besides);
+        let producers = others.filter_map(|(_, file)| match &file.state {
+            FileState::Following(position) => Some(position.producer.clone()),
+            FileState::Unknown | FileState::Copy { .. } | FileState::Done => None,
+        });
+        producers.collect()
+    }
+
+    /// Returns whether every file was sent as far as it goes.
+    pub(crate) fn is_drained(&self, now: Instant) -> bool {
+        self.has_found && !self.files.values().any(|file| file.is_pending(now))
+    }
+
+    /// Returns the bytes of all files that the server has not taken; of compressed files, their
+    /// compressed length.
+    pub(crate) fn lag_bytes(&self) -> u64 {
+        self.files.values().map(Tracked::lag_bytes).sum()
+    }
+}
+
+fn is_utf_16(file: &File) -> bool {
+    let mut mark = [0; 2];
+    file.read_exact_at(&mut mark, 0).is_ok() && matches!(mark, [0xff, 0xfe] | [0xfe, 0xff])
+}

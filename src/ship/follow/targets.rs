@@ -1,0 +1,249 @@
+//! The arguments of a shipper: files, folders and patterns, and the paths that they stand for.
+//!
+//! A file stands for itself and for its rotated files, as logrotate names them: `access.log.1`,
+//! `access.log.2.gz`, `access.log-20261126`. So lines that a rotation moved while no shipper ran
+//! are found. A folder stands for the regular files in it, a pattern for the files that match it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use wildmatch::WildMatch;
+
+/// Endings of compressed files.
+const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
+/// The most files that all arguments together stand for.
+const FILES_MAX: usize = 100_000;
+
+/// An argument.
+#[derive(Debug, Clone)]
+pub(crate) enum ShipTarget {
+    /// A file or a folder, which need not exist yet.
+    Path(PathBuf),
+    /// A path with `*` or `?` in some of its parts.
+    Pattern(PathBuf),
+}
+
+impl ShipTarget {
+    /// Reads an argument.
+    pub(crate) fn new(text: PathBuf) -> Result<Self, String> {
+        let shown = text.to_string_lossy().into_owned();
+        if shown.contains("**") {
+            return Err(format!(
+                "{shown}: ** is not supported; name each level, as in '/var/log/*/*.log'"
+            ));
+        }
+        // A file of this very name is meant, however odd the name.
+        if !shown.contains(['*', '?']) || text.exists() {
+            return Ok(Self::Path(text));
+        }
+        Ok(Self::Pattern(text))
+    }
+
+    /// Returns the argument as it was given.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Path(path) | Self::Pattern(path) => path,
+        }
+    }
+
+    fn find(&self, found: &mut BTreeSet<PathBuf>) -> std::io::Result<()> {
+        match self {
+            Self::Path(path) if path.is_dir() => in_folder(path, |name| !is_hidden(name), found),
+            Self::Path(path) => {
+                found.insert(path.clone());
+                let Some(base) = path.file_name() else {
+                    return Ok(());
+                };
+                in_folder(folder_of(path), |name| is_rotation_of(name, base), found)
+            }
+            Self::Pattern(pattern) => matching(pattern, found),
+        }
+    }
+}
+
+/// Returns the paths of all arguments.
+///
+/// # Errors
+/// Errors of reading a folder; one that does not exist has no files.
+pub(crate) fn paths(targets: &[ShipTarget]) -> std::io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for target in targets {
+        target.find(&mut found).map_err(|e| {
+            let shown = target.path().display();
+            std::io::Error::new(e.kind(), format!("{shown}: {e}"))
+        })?;
+        if found.len() > FILES_MAX {
+            return Err(std::io::Error::other(format!(
+                "the arguments stand for more than {FILES_MAX} files; name fewer"
+            )));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns whether the name of a file says that it was rotated away: no program appends to it for
+/// long.
+pub(crate) fn is_rotation(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let plain = without_compression(&name);
+    if plain.len() < name.len() {
+        return true;
+    }
+    let end = plain.rsplit(['.', '-']).next().unwrap_or_default();
+    end.len() < plain.len() && is_stamp(end)
+}
+
+/// Returns whether a file is a rotated one of another.
+fn is_rotation_of(name: &OsStr, base: &OsStr) -> bool {
+    let (name, base) = (name.to_string_lossy(), base.to_string_lossy());
+    let Some(end) = name.strip_prefix(&*base) else {
+        return false;
+    };
+    let end = without_compression(end);
+    let stamp = end.strip_prefix(['.', '-']);
+    // `access.log.gz` alone is no name that logrotate gives, but some scripts do.
+    stamp.map_or(end.is_empty() && name.len() > base.len(), is_stamp)
+}
+
+fn without_compression(name: &str) -> &str {
+    let ends = COMPRESSED.iter().filter_map(|end| name.strip_suffix(*end));
+    ends.min_by_key(|rest| rest.len()).unwrap_or(name)
+}
+
+/// Returns whether the end of a name is a number or a date.
+fn is_stamp(end: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '_' | ':' | 'T');
+    end.starts_with(|c: char| c.is_ascii_digit()) && end.chars().all(is_part)
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Adds the entries of a folder whose names pass.
+fn in_folder(
+    folder: &Path,
+    passes: impl Fn(&OsStr) -> bool,
+    found: &mut BTreeSet<PathBuf>,
+) -> std::io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if passes(&name) {
+            found.insert(match folder == Path::new(".") {
+                true => PathBuf::from(name),
+                false => folder.join(name),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Adds the files that match a pattern, one level of folders after the other.
+fn matching(pattern: &Path, found: &mut BTreeSet<PathBuf>) -> std::io::Result<()> {
+    let mut level: BTreeSet<PathBuf> = BTreeSet::from([PathBuf::new()]);
+    for part in pattern.components() {
+        let text = part.as_os_str().to_string_lossy();
+        if !matches!(part, Component::Normal(_)) || !text.contains(['*', '?']) {
+            level = level.into_iter().map(|path| path.join(part)).collect();
+            continue;
+        }
+        let wild = WildMatch::new(&text);
+        let shows_hidden = text.starts_with('.');
+        let passes = |name: &OsStr| {
+            (shows_hidden || !is_hidden(name)) && wild.matches(&name.to_string_lossy())
+        };
+        let mut next = BTreeSet::new();
+        for path in level {
+            let folder = match path == Path::new("") {
+                true => Path::new("."),
+                false => &path,
+            };
+            in_folder(folder, passes, &mut next)?;
+        }
+        level = next;
+    }
+    found.extend(level);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotated_files_are_those_that_logrotate_names() {
+        for name in [
+            "a.log.1",
+            "a.log.12.gz",
+            "a.log-20261126",
+            "a.log-20261126.zst",
+            "a.log-20261126-1764151200.xz",
+            "a.log.2026-11-26T10:00",
+            "a.log.gz",
+        ] {
+            assert!(
+                is_rotation_of(OsStr::new(name), OsStr::new("a.log")),
+                "{name}"
+            );
+            assert!(is_rotation(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            "a.log",
+            "b.log.1",
+            "a.log.bak",
+            "a.log.old",
+            "a.log1",
+            "a.log.1x",
+        ] {
+            assert!(
+                !is_rotation_of(OsStr::new(name), OsStr::new("a.log")),
+                "{name}"
+            );
+        }
+        for name in ["a.log", "syslog", "app-live.log", "2026"] {
+            assert!(!is_rotation(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn arguments_stand_for_files_folders_and_patterns() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| dir.path().join(name);
+        for folder in ["web", "db"] {
+            std::fs::create_dir(at(folder)).expect("a folder");
+            for file in ["a.log", "a.log.1", "b.txt", ".hidden.log"] {
+                std::fs::write(at(folder).join(file), "").expect("a file");
+            }
+        }
+        let found = |argument: &str| -> Vec<String> {
+            let target = ShipTarget::new(at(argument)).expect("an argument");
+            let paths = paths(&[target]).expect("paths");
+            let inner = paths
+                .iter()
+                .map(|p| p.strip_prefix(dir.path()).expect("inside"));
+            inner.map(|p| p.display().to_string()).collect()
+        };
+        assert_eq!(found("web/a.log"), ["web/a.log", "web/a.log.1"]);
+        assert_eq!(found("web"), ["web/a.log", "web/a.log.1", "web/b.txt"]);
+        assert_eq!(found("*/*.log"), ["db/a.log", "web/a.log"]);
+        assert_eq!(found("w?b/.*.log"), ["web/.hidden.log"]);
+        assert_eq!(found("none/x.log"), ["none/x.log"]);
+        assert_eq!(found("none/*.log"), [""; 0]);
+        assert!(ShipTarget::new(at("**/x")).is_err());
+    }
+}

@@ -1,0 +1,10 @@
+//! Sending: batches, their outcome, and the pauses between attempts.
+
+mod backoff;
+mod counts;
+mod link;
+mod step;
+
+pub(crate) use counts::ShipCounts;
+pub(crate) use link::{Ended, Link, RangeBatch, Receiver, Taken, Trouble};
+pub(crate) use step::{NextLines, cut, hash_into, line_end};

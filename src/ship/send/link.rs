@@ -1,0 +1,292 @@
+//! The link to the server: every call is repeated until its outcome is known.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ingest::Format;
+use parking_lot::Mutex;
+use storage::{Identity, SourcePosition};
+
+use super::backoff::Backoff;
+use crate::client::{IngestAnswer, Refusal};
+use crate::failure::{FAILED, Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::ship::follow::ShipPosition;
+use crate::ship::seeded::{self, ShipBug};
+use crate::source_id::SourceMemory;
+
+/// Longest sleep without a look at the interrupt.
+const SLICE: Duration = Duration::from_millis(50);
+/// Failures of one call are logged at most this often.
+const LOG_EVERY: Duration = Duration::from_secs(30);
+
+/// Whole lines of a file, with their range.
+pub(crate) struct RangeBatch<'a> {
+    /// The path of the file.
+    pub(crate) source: &'a str,
+    /// Number of the first line, from 1.
+    pub(crate) line: u64,
+    /// The format of the first line; `auto` where the server decides.
+    pub(crate) format: Format,
+    pub(crate) identity: Identity,
+    pub(crate) body: &'a [u8],
+}
+
+/// A server, as a shipper calls it.
+pub(crate) trait Receiver: Sync {
+    /// Returns the producers whose names begin with `prefix`.
+    fn names(&self, prefix: &str) -> Result<Vec<String>, Refusal>;
+    /// Returns the remembered states of a producer, the newest last.
+    fn states(&self, producer: &str) -> Result<Vec<SourcePosition>, Refusal>;
+    /// Takes a batch, or recognises it as one that it has taken.
+    fn deliver(&self, batch: &RangeBatch<'_>) -> Result<IngestAnswer, Refusal>;
+}
+
+/// The outcome of a batch.
+pub(crate) enum Taken {
+    /// The server has it, once.
+    Stored(IngestAnswer),
+    /// The server's position is another: the file is to be recognised anew.
+    Conflict,
+    /// It is too large for the server, which stored nothing of it.
+    TooLarge,
+}
+
+/// The shipper is to end: by a signal, or by the failure that the link keeps.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
+/// The reason why a step of a file came to nothing.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The shipper is to end.
+    Ended,
+    /// The file cannot be read.
+    File(Failure),
+}
+
+impl From<Ended> for Trouble {
+    fn from(Ended: Ended) -> Self {
+        Self::Ended
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::File(failure)
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::File(error.into())
+    }
+}
+
+impl From<ingest::Error> for Trouble {
+    fn from(error: ingest::Error) -> Self {
+        Self::File(error.into())
+    }
+}
+
+/// A server with the state of the connection to it.
+pub(crate) struct Link<'a> {
+    receiver: &'a dyn Receiver,
+    interrupt: Interrupt,
+    /// The longest time without an answer; for ever without it.
+    patience: Option<Duration>,
+    /// Number of failed calls: after one, the server may have lost batches that it had not synced.
+    disturbances: AtomicU64,
+    has_ended: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    /// It waits between attempts.
+    is_paced: bool,
+}
+
+impl<'a> Link<'a> {
+    pub(crate) fn new(
+        receiver: &'a dyn Receiver,
+        interrupt: Interrupt,
+        patience: Option<Duration>,
+    ) -> Self {
+        Self {
+            receiver,
+            interrupt,
+            patience,
+            disturbances: AtomicU64::new(1),
+            has_ended: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            is_paced: true,
+        }
+    }
+
+    /// Tries again at once.
+    #[cfg(test)]
+    pub(crate) fn unpaced(self) -> Self {
+        Self {
+            is_paced: false,
+            ..self
+        }
+    }
+
+    /// Returns whether the shipper is to end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.interrupt.is_set() || self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Ends the shipper.
+    pub(crate) fn end(&self, failure: Option<Failure>) -> Ended {
+        if let Some(failure) = failure {
+            self.failure.lock().get_or_insert(failure);
+        }
+        self.has_ended.store(true, Ordering::SeqCst);
+        Ended
+    }
+
+    /// Returns the failure that ended the shipper.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure.lock().take()
+    }
+
+    /// Returns the number of the last disturbance, for positions that the server confirms now.
+    pub(crate) fn disturbance(&self) -> u64 {
+        self.disturbances.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of failed calls.
+    pub(crate) fn retries(&self) -> u64 {
+        self.disturbance() - 1
+    }
+
+    /// Delivers a batch that follows a position.
+    pub(crate) fn deliver(
+        &self,
+        batch: &RangeBatch<'_>,
+        position: &mut ShipPosition,
+    ) -> Result<Taken, Ended> {
+        let outcome = self.persist(|| {
+            let disturbance = self.disturbance();
+            if position.confirmed != disturbance {
+                if !self.has_kept(position, batch)? {
+                    return Ok(Taken::Conflict);
+                }
+                position.confirmed = disturbance;
+            }
+            match self.receiver.deliver(batch) {
+                Ok(answer) => Ok(stored(answer, batch)),
+                Err(Refusal::TooLarge(_)) => Ok(Taken::TooLarge),
+                Err(Refusal::Again { .. }) if seeded::is(ShipBug::UnknownIsStored) => {
+                    Ok(Taken::Stored(IngestAnswer::default()))
+                }
+                Err(Refusal::Invalid(why)) => match self.is_at(position)? {
+                    // The range fits, so the request does not.
+                    true => Err(Refusal::Final(why)),
+                    false => Ok(Taken::Conflict),
+                },
+                Err(refusal) => Err(refusal),
+            }
+        });
+        outcome.map_err(|failure| self.end(failure))
+    }
+
+    /// Checks that the server still has everything before a position. A server that lost its power
+    /// may have lost batches that it acknowledged without `--journal`.
+    fn has_kept(&self, position: &ShipPosition, batch: &RangeBatch<'_>) -> Result<bool, Refusal> {
+        if position.at == 0 {
+            return Ok(true);
+        }
+        let states = self.receiver.states(&position.producer)?;
+        let Some(last) = states.last() else {
+            // A copy goes on under a new name where it was recognised by another.
+            return Ok(position.is_unsent);
+        };
+        let end = match batch.identity {
+            Identity::Range { to, .. } => to,
+            Identity::Key { .. } | Identity::Settles { .. } => position.at,
+        };
+        Ok(last.to == position.at || last.to == end)
+    }
+
+    fn is_at(&self, position: &ShipPosition) -> Result<bool, Refusal> {
+        let states = self.receiver.states(&position.producer)?;
+        Ok(states.last().is_none_or(|last| last.to == position.at))
+    }
+
+    /// Repeats a call until it succeeds or never will. The error is empty after a signal.
+    fn persist<T>(
+        &self,
+        mut call: impl FnMut() -> Result<T, Refusal>,
+    ) -> Result<T, Option<Failure>> {
+        let mut backoff = Backoff::default();
+        let mut logged: Option<Instant> = None;
+        let began = Instant::now();
+        loop {
+            if self.has_ended() {
+                return Err(None);
+            }
+            let (after, why) = match call() {
+                Ok(done) => {
+                    if logged.is_some() {
+                        tracing::info!("the server takes lines again");
+                    }
+                    return Ok(done);
+                }
+                Err(Refusal::Again { after, why }) => (after, why),
+                Err(Refusal::TooLarge(why) | Refusal::Invalid(why) | Refusal::Final(why)) => {
+                    return Err(Some(Failure::new(FAILED, why)));
+                }
+            };
+            self.disturbances.fetch_add(1, Ordering::SeqCst);
+            let waited = began.elapsed();
+            if self.patience.is_some_and(|patience| waited >= patience) {
+                let why = format!("{why}; given up after {} s", waited.as_secs());
+                return Err(Some(Failure::new(FAILED, why)));
+            }
+            let pause = backoff.pause(after, rand::random());
+            if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+                logged = Some(Instant::now());
+                tracing::warn!("{why}; trying again, next in {} ms", pause.as_millis());
+            }
+            self.sleep(pause);
+        }
+    }
+
+    /// Sleeps, but not on when the shipper is to end.
+    fn sleep(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while self.is_paced && !self.has_ended() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+    }
+
+    /// Gives the error of a call to code that knows failures alone.
+    fn ended(&self, failure: Option<Failure>) -> Failure {
+        self.end(failure);
+        Failure::new(FAILED, "the shipper ends")
+    }
+}
+
+/// A duplicate that the server cannot compare any more is not known to be this batch.
+fn stored(answer: IngestAnswer, batch: &RangeBatch<'_>) -> Taken {
+    let is_blank = batch.body.iter().all(|b| matches!(b, b'\n' | b'\r'));
+    match answer.duplicate && answer.first_seq.is_none() && !is_blank {
+        true => Taken::Conflict,
+        false => Taken::Stored(answer),
+    }
+}
+
+impl SourceMemory for Link<'_> {
+    fn source_names(&self, prefix: &str) -> Result<Vec<String>> {
+        let names = self.persist(|| self.receiver.names(prefix));
+        names.map_err(|failure| self.ended(failure))
+    }
+
+    fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
+        let states = self.persist(|| self.receiver.states(producer));
+        states.map_err(|failure| self.ended(failure))
+    }
+}

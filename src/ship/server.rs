@@ -1,0 +1,47 @@
+//! A Logmill server as the receiver of a shipper.
+
+use ingest::Format;
+use storage::SourcePosition;
+
+use super::ShipOptions;
+use super::send::{RangeBatch, Receiver};
+use crate::client::{Client, IngestAnswer, IngestRequest, Refusal};
+
+/// A server with the options of all batches.
+pub(super) struct Server<'a> {
+    pub(super) client: &'a Client,
+    pub(super) options: &'a ShipOptions,
+}
+
+impl Receiver for Server<'_> {
+    fn names(&self, prefix: &str) -> Result<Vec<String>, Refusal> {
+        self.client.try_source_names(prefix)
+    }
+
+    fn states(&self, producer: &str) -> Result<Vec<SourcePosition>, Refusal> {
+        self.client.try_source_states(producer)
+    }
+
+    fn deliver(&self, batch: &RangeBatch<'_>) -> Result<IngestAnswer, Refusal> {
+        let options = self.options;
+        self.client.deliver(&IngestRequest {
+            stream: &options.stream,
+            format: match &batch.format {
+                // Without a format, the server takes the one that its configuration names.
+                Format::Auto => options.format.as_ref(),
+                known => Some(known),
+            },
+            strict: false,
+            site: options.site.as_deref(),
+            tz: options.tz.as_deref(),
+            year: None,
+            concern: options.concern,
+            source: batch.source,
+            line: batch.line,
+            identity: Some(&batch.identity),
+            values: false,
+            bulk: false,
+            body: batch.body,
+        })
+    }
+}
