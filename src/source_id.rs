@@ -108,6 +108,16 @@ impl KnownSource {
     }
 }
 
+/// The producers of other sources that are under way.
+#[derive(Default)]
+pub(crate) struct OtherProducers {
+    /// Those of which a range was acknowledged: no other source is one of them.
+    pub(crate) sent: HashSet<String>,
+    /// Those of which none was. No other source gets their names; but another process may have used
+    /// one first, and then a source that begins with its ranges is this producer.
+    pub(crate) claimed: HashSet<String>,
+}
+
 /// The producers of one stream and site.
 pub(crate) struct Producers {
     prefix: String,
@@ -165,7 +175,7 @@ impl Producers {
         source: (Origin, &Format),
         again: bool,
     ) -> Result<KnownSource> {
-        self.find_besides(memory, source, again, &HashSet::new())
+        self.find_besides(memory, source, again, &OtherProducers::default())
     }
 
     /// Does the same where other sources are under way: the source is none of these producers.
@@ -174,7 +184,7 @@ impl Producers {
         memory: &dyn SourceMemory,
         (mut origin, format): (Origin, &Format),
         again: bool,
-        others: &HashSet<String>,
+        others: &OtherProducers,
     ) -> Result<KnownSource> {
         let mut head = Vec::new();
         let window = origin.probe(WINDOW_BYTES as u64)?;
@@ -201,7 +211,7 @@ impl Producers {
         origin: &mut Origin,
         (head, format): (&[u8], &Format),
         again: bool,
-        others: &HashSet<String>,
+        others: &OtherProducers,
     ) -> Result<Search> {
         let mut states = match again {
             true => Vec::new(),
@@ -265,11 +275,11 @@ impl Producers {
         &self,
         memory: &dyn SourceMemory,
         head: &[u8],
-        others: &HashSet<String>,
+        others: &OtherProducers,
     ) -> Result<Vec<KnownState>> {
         let mut states = Vec::new();
         let candidates = self.begin_as(head).chain(&self.by_path);
-        for name in candidates.filter(|name| !others.contains(*name)) {
+        for name in candidates.filter(|name| !others.sent.contains(*name)) {
             let positions = memory.source_states(name)?;
             let newest = positions.len().saturating_sub(1);
             states.extend(
@@ -294,7 +304,7 @@ impl Producers {
         memory: &dyn SourceMemory,
         head: &[u8],
         again: bool,
-        others: &HashSet<String>,
+        others: &OtherProducers,
     ) -> Result<Name> {
         let head = match self.by_line {
             true => &head[..beginning(head)],
@@ -306,10 +316,13 @@ impl Producers {
                 1 => base.clone(),
                 nth => format!("{base}#{nth}"),
             };
-            if self.names.contains(&name) || others.contains(&name) {
+            if self.names.contains(&name) || others.sent.contains(&name) {
                 continue;
             }
             if memory.source_states(&name)?.is_empty() {
+                if others.claimed.contains(&name) {
+                    continue;
+                }
                 return Ok(Name::Free(name));
             }
             // Another process has used it since the list was read.

@@ -4,7 +4,6 @@
 //! A file is compared with those that are followed, byte by byte, before the server is asked: a
 //! copy that is being made of a long file has a length that the server knows no hash of.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
@@ -147,6 +146,10 @@ impl Shipper<'_> {
             }
         }
         let head = job.head()?;
+        // It may have been cut off since, and then begins with no line that could name it.
+        if !job.is_complete && !has_beginning(&head) {
+            return Ok(Content::Undecided);
+        }
         let mut undecided = false;
         let mut likes = self.files.lock().like(job.id, &head);
         if seeded::is(ShipBug::CopyIsNew) {
@@ -167,7 +170,7 @@ impl Shipper<'_> {
         let known = self.recognise(job, &head, now)?;
         if known.from == 0 && self.identifier.lock().skips == Some(true) {
             let position = ShipPosition::of(&known, Guard::default(), disturbance);
-            if let Some(content) = self.skip(job, position)? {
+            if let Some(content) = self.skip(job, &head, position)? {
                 return Ok(content);
             }
         }
@@ -175,7 +178,7 @@ impl Shipper<'_> {
             return self.send_compressed(job, known, disturbance);
         }
         // It may have been cut off since.
-        let guard = match Guard::read(&job.file, known.from) {
+        let guard = match Guard::read(&job.file, &head, known.from) {
             Ok(guard) if job.head()?.starts_with(&head) => guard,
             _ => return Ok(Content::Undecided),
         };
@@ -202,7 +205,7 @@ impl Shipper<'_> {
         if skips.is_none() {
             *skips = Some(self.options.from_end && !self.knows_some(producers));
         }
-        let others: HashSet<String> = self.files.lock().producers(job.id);
+        let others = self.files.lock().producers(job.id);
         let origin = Origin::Open(Arc::clone(&job.file), job.compression);
         let named = self.options.format.as_ref().unwrap_or(&Format::Auto);
         let format = ingest::search_header(named, head).format();
@@ -230,6 +233,7 @@ impl Shipper<'_> {
     fn skip(
         &self,
         job: &UnknownFile,
+        head: &[u8],
         mut position: ShipPosition,
     ) -> Result<Option<Content>, Trouble> {
         let Some(first_bytes) = job.first_bytes else {
@@ -258,6 +262,9 @@ impl Shipper<'_> {
         let mut hasher = Xxh3Default::new();
         hash_into(&mut hasher, job.content()?.take(next.after.at))?;
         next.after.hasher = hasher;
+        if !job.head()?.starts_with(head) {
+            return Ok(Some(Content::Undecided));
+        }
         if !self.delivered(job, &mut position, &mut next)? {
             return Ok(Some(Content::Undecided));
         }
@@ -265,7 +272,7 @@ impl Shipper<'_> {
         if job.compression != Compression::None {
             return Ok(Some(Content::Done));
         }
-        let guard = Guard::read(&job.file, next.after.at)?;
+        let guard = Guard::read(&job.file, head, next.after.at)?;
         let position = ShipPosition {
             guard,
             ..next.after
@@ -311,8 +318,7 @@ impl Shipper<'_> {
         position: &mut ShipPosition,
         next: &mut NextLines,
     ) -> Result<bool, Trouble> {
-        let limit = self.batch_bytes();
-        let taken = self.deliver(&job.source, position, next, limit)?;
+        let taken = self.deliver(&job.source, position, next)?;
         next.after.confirmed = position.confirmed;
         Ok(matches!(taken, Taken::Stored(_)))
     }

@@ -172,7 +172,7 @@ impl<'a> Shipper<'a> {
             if !next.after.guard.fits(&job.file) {
                 return Ok(SendOutcome::Other);
             }
-            match self.deliver(&job.source, &mut job.position, &next, limit)? {
+            match self.deliver(&job.source, &mut job.position, &next)? {
                 Taken::Stored(_) => {
                     let confirmed = job.position.confirmed;
                     job.position = ShipPosition {
@@ -203,7 +203,6 @@ impl<'a> Shipper<'a> {
         source: &str,
         position: &mut ShipPosition,
         next: &NextLines,
-        limit: usize,
     ) -> Result<Taken, Ended> {
         let batch = RangeBatch {
             source,
@@ -215,24 +214,27 @@ impl<'a> Shipper<'a> {
                 to: next.block.end_byte,
                 content: next.block.content,
             },
-            body: next.body(limit),
+            body: next.body(),
         };
         let bytes = next.block.end_byte - position.at;
         let taken = self.link.deliver(&batch, position)?;
         match &taken {
             Taken::Stored(answer) => self.counts.lock().add(answer, bytes),
             Taken::Conflict => {}
-            Taken::TooLarge => self.halve(batch.body.len().min(limit))?,
+            Taken::TooLarge => self.halve(&batch, next.is_line())?,
         }
         Ok(taken)
     }
 
-    /// Makes later batches half as long as one that was refused.
-    fn halve(&self, bytes: usize) -> Result<(), Ended> {
+    /// Makes later batches half as long as one that was refused. A refused line ends the shipper:
+    /// to leave it out, or to cut it, would lose of it.
+    fn halve(&self, batch: &RangeBatch<'_>, is_line: bool) -> Result<(), Ended> {
+        let bytes = batch.body.len();
         let half = bytes / 2;
-        if half < BATCH_BYTES_MIN {
+        if is_line || half < BATCH_BYTES_MIN {
             let why = format!(
-                "the server refuses batches of {bytes} bytes as too large; raise server.batch_bytes_max there"
+                "{}: line {}: the server refuses {bytes} bytes as too large; raise server.batch_bytes_max there, or the limit of the proxy before it",
+                batch.source, batch.line
             );
             return Err(self.link.end(Some(Failure::new(FAILED, why))));
         }

@@ -235,6 +235,8 @@ fn wrong_usage_says_what_to_do_and_a_unit_is_printed() {
         let output = run(args).code(2);
         assert!(output.stderr.contains(message), "{}", output.stderr);
     }
+    let here = env!("CARGO_TARGET_TMPDIR");
+    std::fs::write(format!("{here}/ship.token"), "a token").expect("a file");
     let unit = run(&[
         "ship",
         "logs/*.log",
@@ -243,13 +245,12 @@ fn wrong_usage_says_what_to_do_and_a_unit_is_printed() {
         "--server",
         "http://127.0.0.1:7070",
         "--token-file",
-        "token",
+        "ship.token",
         "--print-unit",
     ]);
     let unit = unit.code(0).stdout;
-    let here = env!("CARGO_TARGET_TMPDIR");
     let command = format!(
-        " ship \"{here}/logs/*.log\" --stream access --server http://127.0.0.1:7070 --token-file {here}/token\n"
+        " ship \"{here}/logs/*.log\" --stream access --server http://127.0.0.1:7070 --token-file {here}/ship.token\n"
     );
     assert!(unit.contains(&command), "{unit}");
 }

@@ -3,7 +3,8 @@
 //! A file that is copied and cut off keeps its inode, and may be longer than before when it is
 //! looked at next. Its length says nothing then. The guard remembers some bytes at the beginning
 //! and before the place that reading has reached. A file that does not have them any more holds
-//! other content.
+//! other content. The beginning is remembered before the first byte is taken: a producer has its
+//! name from it, and no other content may come under that name.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -27,11 +28,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Reads the bytes around a place that was reached before.
-    pub(crate) fn read(file: &File, at: u64) -> std::io::Result<Self> {
+    /// Reads the bytes around a place that was reached before; the file begins with `head`.
+    pub(crate) fn read(file: &File, head: &[u8], at: u64) -> std::io::Result<Self> {
         let tail_bytes = at.min(TAIL_BYTES as u64);
         Ok(Self {
-            head: bytes_at(file, 0, at.min(HEAD_BYTES as u64))?,
+            head: head[..head.len().min(HEAD_BYTES)].to_vec(),
             tail: bytes_at(file, at - tail_bytes, tail_bytes)?,
             at,
         })
@@ -44,9 +45,12 @@ impl Guard {
     pub(crate) fn after(&self, file: &File, block: &SourceBlock) -> std::io::Result<Self> {
         let mut after = self.clone();
         after.at = block.end_byte;
-        let missing = HEAD_BYTES.saturating_sub(after.head.len());
-        let more = block.bytes.len().min(missing);
-        after.head.extend_from_slice(&block.bytes[..more]);
+        let known = after.head.len() as u64;
+        let begins = usize::try_from(known.saturating_sub(self.at)).unwrap_or(HEAD_BYTES);
+        if let Some(unknown) = block.bytes.get(begins..) {
+            let missing = HEAD_BYTES - after.head.len();
+            after.head.extend_from_slice(&unknown[..unknown.len().min(missing)]);
+        }
         if block.too_long {
             after.tail = bytes_at(file, after.at - TAIL_BYTES as u64, TAIL_BYTES as u64)?;
             return Ok(after);
@@ -107,14 +111,17 @@ mod tests {
             };
             std::fs::write(&path, text("one")).expect("a file");
             let file = Arc::new(File::open(&path).expect("a file"));
-            let mut guard = Guard::default();
+            let head = bytes_at(&file, 0, 10.min(text("one").len() as u64)).expect("a head");
+            let mut guard = Guard::read(&file, &head[..lines % 10], 0).expect("a guard");
             let content = ReadAt::new(Arc::clone(&file), 0);
             for block in LineBlocks::new(content).with_limits(100, 1 << 20) {
                 guard = guard
                     .after(&file, &block.expect("a block"))
                     .expect("a guard");
                 assert!(guard.fits(&file));
-                let read = Guard::read(&file, guard.at).expect("a guard");
+                let reached = usize::try_from(guard.at).expect("a length");
+                let head = &text("one").into_bytes()[..reached.max(lines % 10).min(HEAD_BYTES)];
+                let read = Guard::read(&file, head, guard.at).expect("a guard");
                 assert_eq!((&read.head, &read.tail), (&guard.head, &guard.tail));
             }
             std::fs::write(&path, format!("{}more\n", text("one"))).expect("a file");

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::guard::Guard;
 use super::tracked::{FileState, Tracked};
+use crate::source_id::OtherProducers;
 
 /// Files that are followed, by a number that is never used twice.
 #[derive(Default)]
@@ -197,13 +198,18 @@ impl FollowedFiles {
     }
 
     /// Returns the producers of all followed files but one.
-    pub(crate) fn producers(&self, besides: u64) -> HashSet<String> {
-        let others = self.files.iter().filter(|(id, _)| **id != besides);
-        let producers = others.filter_map(|(_, file)| match &file.state {
-            FileState::Following(position) => Some(position.producer.clone()),
-            FileState::Unknown | FileState::Copy { .. } | FileState::Done => None,
-        });
-        producers.collect()
+    pub(crate) fn producers(&self, besides: u64) -> OtherProducers {
+        let mut producers = OtherProducers::default();
+        for (_, file) in self.files.iter().filter(|(id, _)| **id != besides) {
+            if let FileState::Following(position) = &file.state {
+                let names = match position.is_unsent {
+                    true => &mut producers.claimed,
+                    false => &mut producers.sent,
+                };
+                names.insert(position.producer.clone());
+            }
+        }
+        producers
     }
 
     /// Returns whether every file was sent as far as it goes.

@@ -23,13 +23,13 @@ pub(crate) struct NextLines {
 }
 
 impl NextLines {
-    /// Returns the lines. A line that is longer than `limit` is cut off there.
-    pub(crate) fn body(&self, limit: usize) -> &[u8] {
-        let body = &self.block.bytes[self.from..];
-        match memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len()) {
-            true => &body[..body.len().min(limit)],
-            false => body,
-        }
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.block.bytes[self.from..]
+    }
+
+    /// Returns whether it is one line, which cannot be sent in pieces.
+    pub(crate) fn is_line(&self) -> bool {
+        memchr::memchr(b'\n', self.body()).is_none_or(|end| end + 1 == self.body().len())
     }
 }
 
