@@ -12,8 +12,8 @@
 //!
 //! So neither end may stop at a moment at which a line is lost or doubled: the next shipper reads
 //! the files, asks the server, and goes on. An outcome that is not known is found out by sending
-//! the same range again. Two shippers of one file are as safe: one of them is refused, and
-//! recognises the file anew.
+//! the same range again. Two shippers of one file are as safe where no two files begin with the
+//! same line: one of them is refused, and recognises the file anew.
 //!
 //! # Limits
 //! A file is its content. Two files of which one is the whole beginning of the other, on one

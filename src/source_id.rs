@@ -1,36 +1,38 @@
 //! Recognises the content of a source, wherever it lies and however it is compressed.
 //!
 //! # Identity
-//! A producer's name is `file:STREAM:SITE:LEN-HASH`, with `#N` for others that begin alike: LEN bytes
-//! are the beginning of the decompressed content that were there when it was first imported, at most
-//! [`WINDOW_BYTES`], or its first line if it was shipped, and HASH is their xxh3-64. With it the
-//! store remembers states: how far the content was taken, and the xxh3-64 of everything before.
-//! Standard input has producers of its own, `input:STREAM:SITE:SOURCE:LEN-HASH`, when `--source`
-//! names it, and none when not.
+//! A producer's name is `file:STREAM:SITE:LEN-HASH`, with `#N` for others that begin alike: LEN
+//! bytes are the beginning of the decompressed content that were there when it was first
+//! imported, at most [`WINDOW_BYTES`], or its first line if it was shipped, and HASH is their
+//! xxh3-64. With it the store remembers states: how far the content was taken, and the xxh3-64 of
+//! everything before. Standard input has producers of its own, `input:STREAM:SITE:SOURCE:LEN-
+//! HASH`, when `--source` names it, and none when not.
 //!
 //! # Invariants
 //! 1. A source is resumed behind a range only after the whole range was read again and its hash is
 //!    the remembered one. A name alone decides nothing.
 //! 2. The newest state of a producer that a source begins with is where it goes on. An older state
-//!    counts when no whole line follows it in the source, or when it covers at least
-//!    [`TRUSTED_BYTES`]; what follows has a producer of its own then.
+//!    counts when no whole line follows it in the source, or when it covers at least 4 KiB; what
+//!    follows has a producer of its own then.
 //! 3. A source that begins with no remembered state is a new one: nothing of it is passed over.
 //! 4. A format whose header stands in the source is known from the content before the range, which
 //!    is read again anyway: no state of it is stored.
 //! 5. Names of earlier versions, `import:STREAM:SITE:PATH`, carry no fingerprint. Their states are
 //!    compared with every source of the stream and site, and they go on under their old name.
 
+mod furthest;
 mod name;
 mod origin;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Cursor, Read};
 
-use ingest::{Format, HeaderSearch};
+use ingest::Format;
 use storage::SourcePosition;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use crate::failure::{FAILED, Failure, Result};
+use furthest::{KnownState, best};
 pub(crate) use name::has_beginning;
 use name::{beginning, fingerprint};
 pub(crate) use origin::{Origin, ReadAt, opened};
@@ -38,14 +40,12 @@ pub(crate) use origin::{Origin, ReadAt, opened};
 /// The longest beginning that a producer's name is made of. Two sources that differ within it are
 /// distinguished without reading on; a longer one would distinguish no more logs.
 const WINDOW_BYTES: usize = 16 << 10;
-/// The least length at which an older state of a source counts although the source has gone on
-/// otherwise. Logs without stamps may begin with the same banner; none has a banner of this length.
-const TRUSTED_BYTES: u64 = 4096;
 /// The most names under one fingerprint.
 const NAMES_MAX: u32 = 10_000;
-const BUFFER_BYTES: usize = 1 << 20;
 
-pub(crate) type Content = Box<dyn Read + Send>;
+/// The decompressed bytes of a source.
+pub(crate) type SourceReader = Box<dyn Read + Send>;
+
 /// The memory of a store about the sources that it has taken.
 pub(crate) trait SourceMemory {
     /// Returns the producers whose names begin with `prefix`.
@@ -74,12 +74,12 @@ pub(crate) struct KnownSource {
     /// The format of the next line.
     pub(crate) format: Format,
     /// The content behind the known bytes.
-    pub(crate) source: Content,
+    pub(crate) source: SourceReader,
 }
 
 impl KnownSource {
     /// Makes a source without identity.
-    pub(crate) fn nothing(mut source: Content, format: &Format) -> Self {
+    pub(crate) fn nothing(mut source: SourceReader, format: &Format) -> Self {
         let mut head = Vec::new();
         // A source that breaks off here does so again when it is imported.
         let _ignored = source
@@ -93,7 +93,7 @@ impl KnownSource {
         }
     }
 
-    fn new(source: Content, format: &Format) -> Self {
+    fn new(source: SourceReader, format: &Format) -> Self {
         Self {
             producer: None,
             from: 0,
@@ -111,10 +111,10 @@ impl KnownSource {
 /// The producers of other sources that are under way.
 #[derive(Default)]
 pub(crate) struct OtherProducers {
-    /// Those of which a range was acknowledged: no other source is one of them.
+    /// Producers with an acknowledged range: no other source is one of them.
     pub(crate) sent: HashSet<String>,
-    /// Those of which none was. No other source gets their names; but another process may have used
-    /// one first, and then a source that begins with its ranges is this producer.
+    /// Producers without one. No other source gets their names; but another process may have used
+    /// a name first, and then a source that begins with its ranges is this producer.
     pub(crate) claimed: HashSet<String>,
 }
 
@@ -264,7 +264,7 @@ impl Producers {
     }
 
     /// Returns whether a producer may have been a content: they begin alike.
-    pub(crate) fn may_know(&self, content: Content) -> bool {
+    pub(crate) fn may_know(&self, content: SourceReader) -> bool {
         let mut head = Vec::new();
         let _ignored = content.take(WINDOW_BYTES as u64).read_to_end(&mut head);
         self.begin_as(&head).next().is_some()
@@ -353,78 +353,3 @@ enum Name {
     /// The store has it, and the list lacks it.
     Missed(String),
 }
-
-/// A state of a producer that a store remembers.
-struct KnownState {
-    producer: String,
-    position: SourcePosition,
-    /// The last state of its producer.
-    newest: bool,
-}
-
-/// The position that reading has reached.
-#[derive(Clone)]
-struct Reached {
-    hasher: Xxh3Default,
-    line_ends: u64,
-    mid_line: bool,
-    search: HeaderSearch,
-}
-
-/// Returns the best state that `source` begins with; `states` are sorted by their ends. Reads once.
-fn best(
-    mut source: Content,
-    states: &[KnownState],
-    search: HeaderSearch,
-) -> Option<(&KnownState, Reached)> {
-    let mut at = 0;
-    let mut reached = Reached {
-        hasher: Xxh3Default::new(),
-        line_ends: 0,
-        mid_line: false,
-        search,
-    };
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut ended = false;
-    let mut matches: Vec<(&KnownState, Reached)> = Vec::new();
-    for state in states {
-        let to = state.position.to;
-        while at < to && !ended {
-            let most = usize::try_from(to - at).map_or(buffer.len(), |n| n.min(buffer.len()));
-            // As at an end: a source that breaks off here does so again when it is imported.
-            let read = source.read(&mut buffer[..most]).unwrap_or(0);
-            ended = read == 0;
-            at += read as u64;
-            reached.take(&buffer[..read]);
-        }
-        if at < to {
-            break;
-        }
-        if reached.hasher.digest() == state.position.content {
-            matches.push((state, reached.clone()));
-        }
-    }
-    let has_ended = ended || matches!(source.read(&mut buffer[..1]), Ok(0));
-    // A copy of a log that was being written may end with a piece that was not taken.
-    let is_all = |known: &Reached| has_ended && known.line_ends == reached.line_ends;
-    let counts = |state: &KnownState, known: &Reached| {
-        state.newest || state.position.to >= TRUSTED_BYTES || is_all(known)
-    };
-    // Of states that end together the newest of a producer comes last.
-    let mut matches = matches.into_iter().rev();
-    matches.find(|(state, known)| counts(state, known))
-}
-
-impl Reached {
-    fn take(&mut self, bytes: &[u8]) {
-        self.hasher.update(bytes);
-        self.search.take(bytes);
-        self.line_ends += memchr::memchr_iter(b'\n', bytes).count() as u64;
-        if let Some(last) = bytes.last() {
-            self.mid_line = *last != b'\n';
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

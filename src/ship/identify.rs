@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::follow::{FileStamp, FileState, Guard, Relation, ShipPosition, compare};
 use super::seeded::{self, ShipBug};
-use super::send::{Ended, NextLines, Taken, Trouble, cut, hash_into, line_end};
+use super::send::{BatchOutcome, Ended, NextLines, Trouble, cut, hash_into, line_end};
 use super::sender::{Shipper, source_of};
 use crate::failure::Result;
 use crate::source_id::{KnownSource, Origin, Producers, has_beginning, opened};
@@ -50,7 +50,7 @@ struct UnknownFile {
 }
 
 /// The content of a file.
-enum Content {
+enum FileContent {
     /// Nothing to send yet: no whole line, or the first part of a known content.
     Waits,
     /// A followed file has to be recognised first.
@@ -97,23 +97,23 @@ impl Shipper<'_> {
         };
         file.looked = Some(job.seen);
         match content {
-            Content::Waits => file.is_finished = job.is_complete,
-            Content::Undecided => {
+            FileContent::Waits => file.is_finished = job.is_complete,
+            FileContent::Undecided => {
                 file.looked = None;
                 // A compressed file is decompressed for each comparison.
                 file.next = now + if file.is_plain() { PAUSE } else { COPY_PAUSE };
             }
-            Content::Copy { of, epoch } => {
+            FileContent::Copy { of, epoch } => {
                 file.next = now + COPY_PAUSE;
                 file.state = FileState::Copy { of, epoch };
             }
-            Content::Follow(position) => {
+            FileContent::Follow(position) => {
                 file.looked = None;
                 file.next = now;
                 file.state = FileState::Following(position);
                 self.work.notify_all();
             }
-            Content::Done => file.state = FileState::Done,
+            FileContent::Done => file.state = FileState::Done,
         }
         Ok(true)
     }
@@ -135,10 +135,10 @@ impl Shipper<'_> {
         })
     }
 
-    fn identify(&self, job: &UnknownFile, now: Instant) -> Result<Content, Trouble> {
+    fn identify(&self, job: &UnknownFile, now: Instant) -> Result<FileContent, Trouble> {
         let is_plain = job.compression == Compression::None;
         match is_plain {
-            true if !has_lines(job)? => return Ok(Content::Waits),
+            true if !has_lines(job)? => return Ok(FileContent::Waits),
             true => {}
             // A compressed file that is not whole may be being written.
             false => {
@@ -148,7 +148,7 @@ impl Shipper<'_> {
         let head = job.head()?;
         // It may have been cut off since, and then begins with no line that could name it.
         if !job.is_complete && !has_beginning(&head) {
-            return Ok(Content::Undecided);
+            return Ok(FileContent::Undecided);
         }
         let mut undecided = false;
         let mut likes = self.files.lock().like(job.id, &head);
@@ -157,14 +157,14 @@ impl Shipper<'_> {
         }
         for (id, epoch, file) in likes {
             if compare(job.content()?, &file)? == Relation::Copy {
-                return Ok(Content::Copy { of: id, epoch });
+                return Ok(FileContent::Copy { of: id, epoch });
             }
             // Only a file that still holds its content can be told to be another.
             let guard = self.files.lock().guard(id, epoch);
             undecided |= guard.is_none_or(|guard| !guard.fits(&file));
         }
         if undecided {
-            return Ok(Content::Undecided);
+            return Ok(FileContent::Undecided);
         }
         let disturbance = self.link.disturbance();
         let known = self.recognise(job, &head, now)?;
@@ -180,15 +180,15 @@ impl Shipper<'_> {
         // It may have been cut off since.
         let guard = match Guard::read(&job.file, &head, known.from) {
             Ok(guard) if job.head()?.starts_with(&head) => guard,
-            _ => return Ok(Content::Undecided),
+            _ => return Ok(FileContent::Undecided),
         };
         let position = ShipPosition::of(&known, guard, disturbance);
         // The first part of a known content may go on as that does; as long as nothing follows, it
         // is not known whether it does.
         if known.is_older && cut(&job.file, &position, LINE_BYTES_MAX, job.is_complete)?.is_none() {
-            return Ok(Content::Waits);
+            return Ok(FileContent::Waits);
         }
-        Ok(Content::Follow(Box::new(position)))
+        Ok(FileContent::Follow(Box::new(position)))
     }
 
     /// Compares the file with the contents that the server has.
@@ -228,14 +228,14 @@ impl Shipper<'_> {
         })
     }
 
-    /// Passes over the whole lines that a file had at the start, if it had any: the server remembers
-    /// a range without lines.
+    /// Passes over the whole lines that a file had at the start, if it had any: the server
+    /// remembers a range without lines.
     fn skip(
         &self,
         job: &UnknownFile,
         head: &[u8],
         mut position: ShipPosition,
-    ) -> Result<Option<Content>, Trouble> {
+    ) -> Result<Option<FileContent>, Trouble> {
         let Some(first_bytes) = job.first_bytes else {
             return Ok(None);
         };
@@ -263,21 +263,21 @@ impl Shipper<'_> {
         hash_into(&mut hasher, job.content()?.take(next.after.at))?;
         next.after.hasher = hasher;
         if !job.head()?.starts_with(head) {
-            return Ok(Some(Content::Undecided));
+            return Ok(Some(FileContent::Undecided));
         }
         if !self.delivered(job, &mut position, &mut next)? {
-            return Ok(Some(Content::Undecided));
+            return Ok(Some(FileContent::Undecided));
         }
         tracing::info!("{}: begins at its end, byte {}", job.source, next.after.at);
         if job.compression != Compression::None {
-            return Ok(Some(Content::Done));
+            return Ok(Some(FileContent::Done));
         }
         let guard = Guard::read(&job.file, head, next.after.at)?;
         let position = ShipPosition {
             guard,
             ..next.after
         };
-        Ok(Some(Content::Follow(Box::new(position))))
+        Ok(Some(FileContent::Follow(Box::new(position))))
     }
 
     /// Sends the rest of a compressed file.
@@ -286,7 +286,7 @@ impl Shipper<'_> {
         job: &UnknownFile,
         known: KnownSource,
         disturbance: u64,
-    ) -> Result<Content, Trouble> {
+    ) -> Result<FileContent, Trouble> {
         let mut position = ShipPosition::of(&known, Guard::default(), disturbance);
         let mut blocks = LineBlocks::new(known.source)
             .with_limits(self.batch_bytes(), LINE_BYTES_MAX)
@@ -303,11 +303,11 @@ impl Shipper<'_> {
                 block,
             };
             if !self.delivered(job, &mut position, &mut next)? {
-                return Ok(Content::Undecided);
+                return Ok(FileContent::Undecided);
             }
             position = next.after;
         }
-        Ok(Content::Done)
+        Ok(FileContent::Done)
     }
 
     /// Delivers lines that are in memory. Returns whether the server has them now; otherwise the
@@ -320,7 +320,7 @@ impl Shipper<'_> {
     ) -> Result<bool, Trouble> {
         let taken = self.deliver(&job.source, position, next)?;
         next.after.confirmed = position.confirmed;
-        Ok(matches!(taken, Taken::Stored(_)))
+        Ok(matches!(taken, BatchOutcome::Stored(_)))
     }
 }
 

@@ -6,5 +6,5 @@ mod link;
 mod step;
 
 pub(crate) use counts::ShipCounts;
-pub(crate) use link::{Ended, Link, RangeBatch, Receiver, Taken, Trouble};
+pub(crate) use link::{BatchOutcome, Ended, Link, RangeBatch, Receiver, Trouble};
 pub(crate) use step::{NextLines, cut, hash_into, line_end};

@@ -11,7 +11,7 @@ use storage::Identity;
 use super::ShipOptions;
 use super::follow::{FileStamp, FileState, FollowedFiles, FoundFile, ShipPosition, Tracked, paths};
 use super::identify::Identifier;
-use super::send::{Ended, Link, NextLines, RangeBatch, ShipCounts, Taken, Trouble, cut};
+use super::send::{BatchOutcome, Ended, Link, NextLines, RangeBatch, ShipCounts, Trouble, cut};
 use crate::failure::{FAILED, Failure};
 
 /// Bytes of a batch at most, but for a longer line.
@@ -173,7 +173,7 @@ impl<'a> Shipper<'a> {
                 return Ok(SendOutcome::Other);
             }
             match self.deliver(&job.source, &mut job.position, &next)? {
-                Taken::Stored(_) => {
+                BatchOutcome::Stored(_) => {
                     let confirmed = job.position.confirmed;
                     job.position = ShipPosition {
                         confirmed,
@@ -181,8 +181,8 @@ impl<'a> Shipper<'a> {
                     };
                     return Ok(SendOutcome::Sent);
                 }
-                Taken::Conflict => return Ok(SendOutcome::Other),
-                Taken::TooLarge => {}
+                BatchOutcome::Conflict => return Ok(SendOutcome::Other),
+                BatchOutcome::TooLarge => {}
             }
         }
     }
@@ -203,7 +203,7 @@ impl<'a> Shipper<'a> {
         source: &str,
         position: &mut ShipPosition,
         next: &NextLines,
-    ) -> Result<Taken, Ended> {
+    ) -> Result<BatchOutcome, Ended> {
         let batch = RangeBatch {
             source,
             line: position.lines + 1,
@@ -219,9 +219,9 @@ impl<'a> Shipper<'a> {
         let bytes = next.block.end_byte - position.at;
         let taken = self.link.deliver(&batch, position)?;
         match &taken {
-            Taken::Stored(answer) => self.counts.lock().add(answer, bytes),
-            Taken::Conflict => {}
-            Taken::TooLarge => self.halve(&batch, next.is_line())?,
+            BatchOutcome::Stored(answer) => self.counts.lock().add(answer, bytes),
+            BatchOutcome::Conflict => {}
+            BatchOutcome::TooLarge => self.halve(&batch, next.is_line())?,
         }
         Ok(taken)
     }

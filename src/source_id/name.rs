@@ -41,3 +41,25 @@ fn first_line(head: &[u8]) -> Option<usize> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_carry_a_length_and_a_hash() {
+        assert_eq!(fingerprint("100-00000000000000ff"), Some((100, 255)));
+        assert_eq!(fingerprint("100-00000000000000ff#12"), Some((100, 255)));
+        for wrong in [
+            "",
+            "100",
+            "100-ff",
+            "-00000000000000ff",
+            "100-00000000000000ff#a",
+            "shop:100-00000000000000ff",
+            "100-00000000000000fg",
+        ] {
+            assert_eq!(fingerprint(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Content that can be read more than once: files, open files, and standard input.
+//! SourceReader that can be read more than once: files, open files, and standard input.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use ingest::Compression;
 
-use super::Content;
+use super::SourceReader;
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
 
 /// Bytes of the compressed side's buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Content that can be read more than once.
+/// SourceReader that can be read more than once.
 pub(crate) enum Origin {
     File(PathBuf),
     /// A file that is open, so that another one under its name is not taken for it.
@@ -24,7 +24,7 @@ pub(crate) enum Origin {
     Input {
         kept: File,
         bytes: u64,
-        rest: Option<Content>,
+        rest: Option<SourceReader>,
         /// A read of standard input may wait for ever.
         interrupt: Interrupt,
     },
@@ -32,7 +32,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Returns standard input. The part that is read to recognise it is kept in a temporary file.
-    pub(crate) fn input(rest: Content, interrupt: Interrupt) -> std::io::Result<Self> {
+    pub(crate) fn input(rest: SourceReader, interrupt: Interrupt) -> std::io::Result<Self> {
         Ok(Self::Input {
             kept: tempfile::tempfile()?,
             bytes: 0,
@@ -42,7 +42,7 @@ impl Origin {
     }
 
     /// Returns the content from its beginning: at least the first `bytes`, where there are as many.
-    pub(super) fn probe(&mut self, bytes: u64) -> Result<Content> {
+    pub(super) fn probe(&mut self, bytes: u64) -> Result<SourceReader> {
         match self {
             Self::File(path) => Ok(ingest::open(path)?),
             Self::Open(file, compression) => opened(file, *compression),
@@ -68,7 +68,7 @@ impl Origin {
     }
 
     /// Returns the content from byte `from` on.
-    pub(super) fn from(self, from: u64) -> Result<Content> {
+    pub(super) fn from(self, from: u64) -> Result<SourceReader> {
         match self {
             Self::File(path) => Ok(ingest::open_at(&path, from)?),
             Self::Open(file, Compression::None) => Ok(Box::new(ReadAt::new(file, from))),
@@ -95,7 +95,7 @@ impl Origin {
 }
 
 /// Returns the decompressed content of an open file from its beginning.
-pub(crate) fn opened(file: &Arc<File>, compression: Compression) -> Result<Content> {
+pub(crate) fn opened(file: &Arc<File>, compression: Compression) -> Result<SourceReader> {
     let content = ReadAt::new(Arc::clone(file), 0);
     Ok(match compression {
         Compression::None => Box::new(content),

@@ -2,7 +2,9 @@
 //! answers that ask for patience, for less, or for an end.
 
 mod answers;
+mod headers;
 mod rotation;
+mod web;
 
 use std::fs::OpenOptions;
 use std::process::{Child, Command, Stdio};

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Home, PATIENCE, Server};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Home, PATIENCE, Server, ended_within};
 
 /// Lines that clients send: `number 0`, `number 1` and so on.
 fn numbers(count: usize) -> String {
@@ -20,7 +22,7 @@ fn numbers(count: usize) -> String {
 
 /// Waits until something is so.
 #[track_caller]
-fn wait_for(is_so: impl Fn() -> bool) {
+pub(crate) fn wait_for(is_so: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "it does not come about");
@@ -30,7 +32,7 @@ fn wait_for(is_so: impl Fn() -> bool) {
 
 /// Waits until a query returns a number.
 #[track_caller]
-fn wait_for_number(server: &Server, query: &str, wanted: u64) {
+pub(crate) fn wait_for_number(server: &Server, query: &str, wanted: u64) {
     let until = Instant::now() + PATIENCE;
     loop {
         // The stream may not exist yet.
@@ -120,7 +122,7 @@ fn snippet(page: &str, contains: &str) -> String {
 }
 
 /// Returns a program, if it is installed; otherwise the test says that it is skipped.
-fn installed(name: &str) -> Option<PathBuf> {
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let found = folders
@@ -133,14 +135,16 @@ fn installed(name: &str) -> Option<PathBuf> {
 }
 
 /// A program in the background, killed when dropped.
-struct Background {
+pub(crate) struct Background {
     child: Child,
     log: PathBuf,
 }
 
 impl Background {
-    fn start(home: &Home, command: &mut Command) -> Self {
-        let log = PathBuf::from(home.path("client.log"));
+    pub(crate) fn start(home: &Home, command: &mut Command) -> Self {
+        let program = Path::new(command.get_program()).file_name();
+        let program = program.expect("a program").to_string_lossy();
+        let log = PathBuf::from(home.path(&format!("{program}.log")));
         let output = std::fs::File::create(&log).expect("a log");
         let errors = output.try_clone().expect("a second handle");
         let child = command
@@ -150,6 +154,18 @@ impl Background {
             .spawn()
             .expect("the program starts");
         Self { child, log }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(mut self) {
+        ended_within(&mut self.child, PATIENCE).expect("the program ends");
+    }
+
+    /// Ends it with SIGTERM, and with it the processes that it has started.
+    pub(crate) fn terminate(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)
+            .expect("a signal to our own child");
+        ended_within(&mut self.child, PATIENCE).expect("the program ends");
     }
 
     fn log(&self) -> String {

@@ -49,7 +49,9 @@ impl Guard {
         let begins = usize::try_from(known.saturating_sub(self.at)).unwrap_or(HEAD_BYTES);
         if let Some(unknown) = block.bytes.get(begins..) {
             let missing = HEAD_BYTES - after.head.len();
-            after.head.extend_from_slice(&unknown[..unknown.len().min(missing)]);
+            after
+                .head
+                .extend_from_slice(&unknown[..unknown.len().min(missing)]);
         }
         if block.too_long {
             after.tail = bytes_at(file, after.at - TAIL_BYTES as u64, TAIL_BYTES as u64)?;

@@ -43,7 +43,7 @@ pub(crate) trait Receiver: Sync {
 }
 
 /// The outcome of a batch.
-pub(crate) enum Taken {
+pub(crate) enum BatchOutcome {
     /// The server has it, once.
     Stored(IngestAnswer),
     /// The server's position is another: the file is to be recognised anew.
@@ -163,25 +163,25 @@ impl<'a> Link<'a> {
         &self,
         batch: &RangeBatch<'_>,
         position: &mut ShipPosition,
-    ) -> Result<Taken, Ended> {
+    ) -> Result<BatchOutcome, Ended> {
         let outcome = self.persist(|| {
             let disturbance = self.disturbance();
             if position.confirmed != disturbance {
                 if !self.has_kept(position, batch)? {
-                    return Ok(Taken::Conflict);
+                    return Ok(BatchOutcome::Conflict);
                 }
                 position.confirmed = disturbance;
             }
             match self.receiver.deliver(batch) {
                 Ok(answer) => Ok(stored(answer, batch)),
-                Err(Refusal::TooLarge(_)) => Ok(Taken::TooLarge),
+                Err(Refusal::TooLarge(_)) => Ok(BatchOutcome::TooLarge),
                 Err(Refusal::Again { .. }) if seeded::is(ShipBug::UnknownIsStored) => {
-                    Ok(Taken::Stored(IngestAnswer::default()))
+                    Ok(BatchOutcome::Stored(IngestAnswer::default()))
                 }
                 Err(Refusal::Invalid(why)) => match self.is_at(position)? {
                     // The range fits, so the request does not.
                     true => Err(Refusal::Final(why)),
-                    false => Ok(Taken::Conflict),
+                    false => Ok(BatchOutcome::Conflict),
                 },
                 Err(refusal) => Err(refusal),
             }
@@ -271,11 +271,11 @@ impl<'a> Link<'a> {
 }
 
 /// A duplicate that the server cannot compare any more is not known to be this batch.
-fn stored(answer: IngestAnswer, batch: &RangeBatch<'_>) -> Taken {
+fn stored(answer: IngestAnswer, batch: &RangeBatch<'_>) -> BatchOutcome {
     let is_blank = batch.body.iter().all(|b| matches!(b, b'\n' | b'\r'));
     match answer.duplicate && answer.first_seq.is_none() && !is_blank {
-        true => Taken::Conflict,
-        false => Taken::Stored(answer),
+        true => BatchOutcome::Conflict,
+        false => BatchOutcome::Stored(answer),
     }
 }
 

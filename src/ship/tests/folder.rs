@@ -41,11 +41,13 @@ pub(super) struct Folder {
     pub(super) whole: Vec<String>,
     logs: Vec<Log>,
     zipping: Option<Zipping>,
+    /// Some files begin with the same line.
+    has_headers: bool,
     next: u64,
 }
 
 impl Folder {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64, has_headers: bool) -> Self {
         let logs = ["a.log", "b.log"].map(|name| Log {
             name,
             half: None,
@@ -58,6 +60,7 @@ impl Folder {
             whole: Vec::new(),
             logs: logs.into(),
             zipping: None,
+            has_headers,
             next: 0,
         };
         for nth in 0..2 {
@@ -91,7 +94,7 @@ impl Folder {
     fn begin(&mut self, nth: usize) {
         std::fs::write(self.path(nth), "").expect("a file");
         self.logs[nth].has_lines = false;
-        if self.random.random_bool(0.5) {
+        if self.has_headers && self.random.random_bool(0.5) {
             self.append(nth, &format!("{HEADER}\n"));
             self.whole.push(HEADER.to_owned());
         }

@@ -1,3 +1,8 @@
+use std::io::Cursor;
+
+use ingest::Format;
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::*;
 
 fn state(producer: &str, content: &[u8], newest: bool) -> KnownState {
@@ -16,23 +21,6 @@ fn best_of(content: &[u8], states: &[KnownState]) -> Option<(String, u64)> {
     let search = HeaderSearch::new(&Format::Auto);
     let found = best(Box::new(Cursor::new(content.to_vec())), states, search);
     found.map(|(state, _)| (state.producer.clone(), state.position.to))
-}
-
-#[test]
-fn names_carry_a_length_and_a_hash() {
-    assert_eq!(fingerprint("100-00000000000000ff"), Some((100, 255)));
-    assert_eq!(fingerprint("100-00000000000000ff#12"), Some((100, 255)));
-    for wrong in [
-        "",
-        "100",
-        "100-ff",
-        "-00000000000000ff",
-        "100-00000000000000ff#a",
-        "shop:100-00000000000000ff",
-        "100-00000000000000fg",
-    ] {
-        assert_eq!(fingerprint(wrong), None, "{wrong}");
-    }
 }
 
 #[test]
