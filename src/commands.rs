@@ -230,8 +230,12 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         ));
     }
     let named = data.display().to_string();
-    let http = server::http(&context.config.server.http, move |url| {
+    let app = server::SharedApp::default();
+    let http = server::http(&context.config.server.http, app.clone(), move |url| {
         println!("logmill serves {named} at {url}/");
+    })?;
+    let otlp_grpc = server::otlp_grpc(&context.config.server.otlp_grpc, app, |url| {
+        println!("OTLP exporters (gRPC): {url}");
     })?;
     let postgres = postgres::postgres(&context.config, |address| {
         let (ip, port) = (address.ip(), address.port());
@@ -241,6 +245,7 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         println!("Flight SQL clients: {uri}");
     })?;
     let services = http.into_iter().chain(postgres).chain(flight);
+    let services = services.chain(otlp_grpc);
     #[cfg(feature = "kafka")]
     let services = services.chain(crate::kafka::sources(&context.config)?);
     let syslog = syslog::services(&context.config)?;

@@ -53,7 +53,7 @@ pub(crate) fn run(mut config: Config, args: DemoArgs) -> Result<ExitCode> {
         site: Some("www.example.org".into()),
         ..intake::stream_options(&config, STREAM)
     };
-    let http = server::http(&config.server.http, |url| {
+    let http = server::http(&config.server.http, server::SharedApp::default(), |url| {
         println!("The page:   {url}/");
         println!(
             "Ask:        logmill sql --server {url} 'SELECT path, sum(hits) AS hits FROM stats.hourly GROUP BY path ORDER BY hits DESC LIMIT 5'"

@@ -13,7 +13,6 @@
 mod answers;
 mod body;
 mod catalog;
-mod connection;
 mod dialect;
 mod front;
 mod protobuf;
@@ -28,10 +27,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use self::connection::Connection;
 use self::front::Front;
 use crate::config::Config;
 use crate::failure::Result;
+use crate::grpc::Connection;
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
 use crate::serve::OpenService;
 

@@ -188,6 +188,16 @@ pub(crate) struct Ends {
     pub(crate) local: SocketAddr,
 }
 
+/// The peer of a connection; of HTTP, an extension of each of its requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) ends: Ends,
+    /// The connection is encrypted.
+    pub(crate) is_tls: bool,
+    /// The user that its certificate names.
+    pub(crate) user: Option<Arc<str>>,
+}
+
 /// A connection of which no byte was read yet.
 #[derive(Debug)]
 pub(crate) struct Accepted {

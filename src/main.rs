@@ -19,6 +19,7 @@ mod flight;
 mod fluent;
 #[cfg(test)]
 mod fuzzing;
+mod grpc;
 mod intake;
 mod interrupt;
 #[cfg(feature = "kafka")]

@@ -23,6 +23,7 @@ mod login;
 mod loki;
 mod metrics;
 mod origin;
+mod otlp_grpc;
 pub(crate) mod own_names;
 mod partitions;
 mod prometheus;
@@ -49,8 +50,10 @@ use crate::failure::Result;
 use crate::listen::{Address, Listener, local_address};
 use crate::serve::OpenService;
 use app::App;
+pub(crate) use app::SharedApp;
 use connections::Http;
 use front::Front;
+pub(crate) use otlp_grpc::otlp_grpc;
 
 /// The port of an address without one.
 const PORT: u16 = 7070;
@@ -62,6 +65,7 @@ const PORT: u16 = 7070;
 /// If the address cannot be parsed.
 pub(crate) fn http(
     address: &str,
+    app: SharedApp,
     ready: impl FnOnce(&str) + 'static,
 ) -> Result<Option<OpenService>> {
     let Some(address) = Address::parse("--http", address, PORT)? else {
@@ -74,8 +78,7 @@ pub(crate) fn http(
         let secret = serving.access.new_operator_secret();
         let url = url_of(local_address(address), has_tls);
         serving.store.announce(&url, secret.reveal())?;
-        let app = Arc::new(App::new(Arc::clone(serving)));
-        let http = Http::new(Front::new(app, address));
+        let http = Http::new(Front::new(app.of(serving), address));
         ready(&url_of(address, has_tls));
         let service = Listener::new("http", serving, listener, http);
         Ok(Some(Box::new(service)))

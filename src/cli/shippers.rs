@@ -6,6 +6,9 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShipperArgs {
+    /// The address for OTLP over gRPC, with TLS too with a certificate, or off.
+    #[arg(long, value_name = "ADDR")]
+    otlp_grpc: Option<String>,
     /// The address for syslog over UDP and TCP, and over TLS with a certificate, or off.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["syslog_udp", "syslog_tcp"])]
     syslog: Option<String>,
@@ -31,6 +34,7 @@ impl ShipperArgs {
                 *place = address;
             }
         };
+        set(&mut config.server.otlp_grpc, self.otlp_grpc);
         set(&mut config.syslog.udp, self.syslog.clone());
         set(&mut config.syslog.tcp, self.syslog);
         set(&mut config.syslog.udp, self.syslog_udp);

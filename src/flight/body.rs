@@ -1,5 +1,4 @@
-//! The bodies of calls: bounds on the bytes and the time of a request, and responses that hold
-//! something until they have ended.
+//! The bodies of calls: bounds on the bytes and the time of a request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,13 +7,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
-use axum::http::Response;
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 use tonic::Status;
-use tonic::body::Body;
 
 use super::status;
+
 use crate::failure::Class;
 use crate::serve::{Counted, Share};
 
@@ -128,49 +126,6 @@ impl HttpBody for Request {
                 Poll::Ready(Some(Err(Status::deadline_exceeded(message))))
             }
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
-/// Keeps `guard` until the body of the response has ended or failed, or is dropped with its
-/// connection.
-pub(super) fn held<T: Send + Unpin + 'static>(
-    response: Response<Body>,
-    guard: T,
-) -> Response<Body> {
-    response.map(|inner| {
-        Body::new(GuardedBody {
-            inner,
-            guard: Some(guard),
-        })
-    })
-}
-
-struct GuardedBody<T> {
-    inner: Body,
-    guard: Option<T>,
-}
-
-impl<T: Unpin> HttpBody for GuardedBody<T> {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
-            self.guard = None;
-        }
-        polled
     }
 
     fn is_end_stream(&self) -> bool {

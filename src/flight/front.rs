@@ -7,7 +7,6 @@
 //!   than gRPC's, or with a cookie for credentials alone are refused.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
 
-use super::body::{REQUEST_BYTES_MAX, Requests, held};
+use super::body::{REQUEST_BYTES_MAX, Requests};
 use super::dialect::Dialect;
 use super::service::Flights;
 use super::status;
@@ -27,22 +26,14 @@ use super::{DATABASE, DATABASE_HEADER};
 use crate::access::token::Token;
 use crate::access::{Action, Credentials, Principal, Target};
 use crate::failure::Class;
+use crate::grpc::{Calls, held, is_of_a_client};
+use crate::listen::Peer;
 use crate::serve::{Client, Serving, Share};
 use crate::server::credentials::credentials;
 
 /// Time for which a call beyond a share waits for its answer.
 const SLOWED: Duration = Duration::from_millis(250);
 const API_KEY: &str = "x-api-key";
-/// The content type of gRPC, perhaps followed by `+proto`.
-const GRPC: &[u8] = b"application/grpc";
-
-/// The client of a connection.
-#[derive(Debug, Clone)]
-pub(super) struct Peer {
-    pub(super) client: IpAddr,
-    /// The user that its certificate names.
-    pub(super) user: Option<Arc<str>>,
-}
 
 /// The checks, and the methods behind them.
 pub(super) struct Front {
@@ -57,18 +48,8 @@ impl fmt::Debug for Front {
     }
 }
 
-impl Front {
-    pub(super) fn new(serving: &Arc<Serving>) -> Self {
-        let flights = Flights::new(serving);
-        Self {
-            serving: Arc::clone(serving),
-            requests: Requests::within(serving.config.server.body_time_max.0),
-            flights: FlightServiceServer::new(flights).max_decoding_message_size(REQUEST_BYTES_MAX),
-        }
-    }
-
-    /// Answers a call.
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+impl Calls for Front {
+    async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         if !is_of_a_client(request.headers()) {
             let mut refused = Response::new(Body::default());
             *refused.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
@@ -90,6 +71,17 @@ impl Front {
             Err(refused) => refused.into_http(),
         };
         held(passed, share)
+    }
+}
+
+impl Front {
+    pub(super) fn new(serving: &Arc<Serving>) -> Self {
+        let flights = Flights::new(serving);
+        Self {
+            serving: Arc::clone(serving),
+            requests: Requests::within(serving.config.server.body_time_max.0),
+            flights: FlightServiceServer::new(flights).max_decoding_message_size(REQUEST_BYTES_MAX),
+        }
     }
 
     async fn pass(
@@ -122,7 +114,7 @@ impl Front {
         })?;
         let of_certificate = || peer.user.clone().map(Credentials::Certificate);
         let access = &self.serving.access;
-        let admitted = access.admit(given.or_else(of_certificate), peer.client);
+        let admitted = access.admit(given.or_else(of_certificate), peer.ends.client.ip());
         let principal = admitted.await.map_err(status::of_login)?;
         if principal.may(Action::Read, Target::Visible) {
             return Ok(principal);
@@ -140,16 +132,12 @@ impl Front {
         if self.serving.access.is_open() {
             return Ok(Share::default());
         }
-        let share = self.serving.shares.request(peer.client, principal);
+        let share = self
+            .serving
+            .shares
+            .request(peer.ends.client.ip(), principal);
         share.map_err(|exceeded| status::of_share(&exceeded))
     }
-}
-
-/// Returns whether a call comes from a program that speaks gRPC and not from a page in a browser.
-fn is_of_a_client(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE);
-    content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC))
-        && !headers.contains_key(header::ORIGIN)
 }
 
 /// Reads the credentials of a call: those of HTTP, or as a bearer the session that a handshake

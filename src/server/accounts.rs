@@ -10,11 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::login::{Peer, no_store};
+use super::login::no_store;
 use super::status::Who;
 use super::{answer, body};
 use crate::access::{Accounts, NewPassword, NewUser, TokenRequest};
 use crate::failure::Result;
+use crate::listen::Peer;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
 

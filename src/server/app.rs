@@ -1,6 +1,6 @@
-//! State of the HTTP listener, shared by its handlers.
+//! State of the listeners that answer requests of HTTP, shared by their handlers.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::bodies::{Bodies, Limits};
 use super::ingest::unacknowledged::Unacknowledged;
@@ -8,7 +8,7 @@ use super::metrics::requests::Requests;
 use super::tail::feed::Tails;
 use crate::serve::Serving;
 
-/// State of the HTTP listener.
+/// State of the listeners.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(super) serving: Arc<Serving>,
@@ -28,5 +28,18 @@ impl App {
             unacknowledged: Unacknowledged::default(),
             serving,
         }
+    }
+}
+
+/// The state that the listeners of one server share; the first one that opens makes it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedApp(Arc<OnceLock<Arc<App>>>);
+
+impl SharedApp {
+    pub(super) fn of(&self, serving: &Arc<Serving>) -> Arc<App> {
+        let app = self
+            .0
+            .get_or_init(|| Arc::new(App::new(Arc::clone(serving))));
+        Arc::clone(app)
     }
 }

@@ -19,8 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
 
 use super::front::Front;
-use super::login::Peer;
-use crate::listen::{Accepted, Beyond, Io, Protocol, within_handshake};
+use crate::listen::{Accepted, Beyond, Io, Peer, Protocol, within_handshake};
 use crate::tls::{Alpn, FIRST_BYTE};
 
 /// Maximum time for the headers of a request; a slower client is disconnected.

@@ -18,14 +18,14 @@ use tower::ServiceExt;
 use super::answer;
 use super::app::App;
 use super::held::held;
-use super::login::{self, Peer};
+use super::login;
 use super::loki;
 use super::own_names::OwnNames;
 use super::prometheus;
 use super::routes::{self, Found, Route};
 use super::shippers::ErrorForm;
 use crate::access::Principal;
-use crate::listen::Beyond;
+use crate::listen::{Beyond, Peer};
 use crate::serve::{Client, Exceeded, Share};
 
 /// Maximum bytes of an error text that a library returned.

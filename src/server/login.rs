@@ -19,22 +19,12 @@ use super::routes::Route;
 use super::{answer, body};
 use crate::access::{Access, Action, Credentials, Principal, Refused};
 use crate::failure::Class;
-use crate::listen::Ends;
+use crate::listen::Peer;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Seconds after which a browser forgets the session; the server forgets an idle one as soon.
 const COOKIE_AGE_S: u64 = crate::access::SESSION_IDLE.as_secs();
 const LOGIN_BYTES_MAX: usize = 16 << 10;
-
-/// The peer of a connection, an extension of each of its requests.
-#[derive(Debug, Clone)]
-pub(super) struct Peer {
-    pub(super) ends: Ends,
-    /// The connection is encrypted.
-    pub(super) is_tls: bool,
-    /// The user that its certificate names.
-    pub(super) user: Option<Arc<str>>,
-}
 
 /// Returns the address of a request's client.
 pub(super) fn client_of(head: &Parts) -> IpAddr {

@@ -19,8 +19,8 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
 use axum::response::Response;
 
 use super::answer;
-use super::login::Peer;
 use super::own_names::OwnNames;
+use crate::listen::Peer;
 
 /// The browser's description of the requesting page (Fetch Metadata, W3C).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

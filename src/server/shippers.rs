@@ -24,7 +24,7 @@ use super::app::App;
 
 pub(super) use call::{ELASTIC, HEC, HEC_ACK, PUSH};
 pub(super) use elastic::{greeting, is_greeted};
-pub(super) use errors::ErrorForm;
+pub(super) use errors::{ErrorForm, RpcStatus};
 
 /// Returns the routes.
 pub(super) fn routes() -> Router<Arc<App>> {

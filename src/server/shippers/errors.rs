@@ -43,11 +43,11 @@ pub(super) struct ErrorParts {
 
 /// `google.rpc.Status`
 #[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
+pub(in crate::server) struct RpcStatus {
     #[prost(int32, tag = "1")]
-    code: i32,
+    pub(in crate::server) code: i32,
     #[prost(string, tag = "2")]
-    message: String,
+    pub(in crate::server) message: String,
 }
 
 impl ErrorForm {

@@ -14,10 +14,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tonic::body::Body;
 
-use super::body;
-use super::front::{Front, Peer};
+use super::held::held;
 use super::status;
-use crate::listen::{Accepted, Beyond, Io, within_handshake};
+use crate::listen::{Accepted, Beyond, Io, Peer, within_handshake};
 use crate::serve::Stop;
 use crate::tls::{Alpn, FIRST_BYTE};
 
@@ -39,8 +38,18 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum time of a connection beyond a limit.
 const SPARE_WITHIN: Duration = Duration::from_secs(2);
 
+/// The calls of a listener.
+pub(crate) trait Calls: Send + Sync + 'static {
+    /// Answers a call.
+    fn answer(
+        &self,
+        call: Request<Incoming>,
+        peer: &Peer,
+    ) -> impl Future<Output = Response<Body>> + Send;
+}
+
 /// A connection after its handshake.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: TokioIo<Box<dyn Io>>,
     peer: Peer,
     stop: Stop,
@@ -49,15 +58,18 @@ pub(super) struct Connection {
 impl Connection {
     /// Makes the handshake of TLS, where there is one to make. Returns `None` when the client fails
     /// it or takes too long, or the server stops.
-    pub(super) async fn of(accepted: Accepted) -> Option<Self> {
+    pub(crate) async fn of(accepted: Accepted) -> Option<Self> {
         let stop = accepted.stop.clone();
         within_handshake(&stop, Self::made(accepted)).await?
     }
 
     async fn made(mut accepted: Accepted) -> Option<Self> {
-        let client = accepted.ends()?.client.ip();
         let stop = accepted.stop.clone();
-        let mut peer = Peer { client, user: None };
+        let mut peer = Peer {
+            ends: accepted.ends()?,
+            is_tls: accepted.tls.is_some(),
+            user: None,
+        };
         let socket: Box<dyn Io> = match accepted.tls.take() {
             None => Box::new(accepted.into_socket()),
             // A client without TLS could not read a refusal of HTTP/2 either: it is disconnected.
@@ -81,23 +93,23 @@ impl Connection {
     }
 
     /// Serves calls until the client leaves, makes none for too long, or the server stops.
-    pub(super) async fn serve(self, front: &Arc<Front>) {
-        let calls = Arc::new(Calls::default());
-        let (counted, peer) = (Arc::clone(&calls), self.peer);
-        let front = Arc::clone(front);
+    pub(crate) async fn serve(self, calls: &Arc<impl Calls>) {
+        let open = Arc::new(OpenCalls::default());
+        let (counted, peer) = (Arc::clone(&open), self.peer);
+        let calls = Arc::clone(calls);
         let service = service_fn(move |request: Request<Incoming>| {
-            let call = Calls::begin(&counted);
-            let (front, peer) = (Arc::clone(&front), peer.clone());
+            let call = OpenCalls::begin(&counted);
+            let (calls, peer) = (Arc::clone(&calls), peer.clone());
             async move {
-                let response = front.answer(request, &peer).await;
-                Ok::<_, Infallible>(body::held(response, call))
+                let response = calls.answer(request, &peer).await;
+                Ok::<_, Infallible>(held(response, call))
             }
         });
         let connection = builder().serve_connection(self.socket, service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => log_end(ended),
-            () = calls.idle() => {
+            () = open.idle() => {
                 connection.as_mut().graceful_shutdown();
                 let _ignored = tokio::time::timeout(END_WITHIN, connection).await;
             }
@@ -109,7 +121,7 @@ impl Connection {
     }
 
     /// Refuses the calls of a connection beyond a limit of connections.
-    pub(super) async fn refuse(self, limit: Beyond, has_request: &Arc<AtomicBool>) {
+    pub(crate) async fn refuse(self, limit: Beyond, has_request: &Arc<AtomicBool>) {
         let (sent, has_request) = (Arc::clone(has_request), Arc::clone(has_request));
         let service = service_fn(move |_: Request<Incoming>| {
             sent.store(true, Ordering::Relaxed);
@@ -152,9 +164,9 @@ fn log_end(ended: hyper::Result<()>) {
     }
 }
 
-/// The calls of a connection.
+/// The open calls of a connection.
 #[derive(Debug)]
-struct Calls(Mutex<CallsNow>);
+struct OpenCalls(Mutex<CallsNow>);
 
 #[derive(Debug)]
 struct CallsNow {
@@ -164,7 +176,7 @@ struct CallsNow {
     has_had_one: bool,
 }
 
-impl Default for Calls {
+impl Default for OpenCalls {
     fn default() -> Self {
         Self(Mutex::new(CallsNow {
             open: 0,
@@ -174,7 +186,7 @@ impl Default for Calls {
     }
 }
 
-impl Calls {
+impl OpenCalls {
     fn begin(this: &Arc<Self>) -> Call {
         let mut now = this.0.lock();
         now.open += 1;
@@ -206,7 +218,7 @@ impl Calls {
 
 /// A call, until its response has ended.
 #[derive(Debug)]
-struct Call(Arc<Calls>);
+struct Call(Arc<OpenCalls>);
 
 impl Drop for Call {
     fn drop(&mut self) {

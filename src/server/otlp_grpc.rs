@@ -1,0 +1,198 @@
+//! OTLP over gRPC: the call `Export` of the service of logs is the request `POST /v1/logs` in
+//! another frame, so that one handler, with its rights, shares and limits, serves both.
+//!
+//! Source: gRPC's "gRPC over HTTP2" (`Length-Prefixed-Message`), and the specification of OTLP,
+//! "OTLP/gRPC".
+
+mod frame;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::request::Parts;
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
+};
+use hyper::body::Incoming;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use prost::Message;
+use tonic::{Code, Status};
+
+use self::frame::{Sent, Unary};
+use super::SharedApp;
+use super::front::Front;
+use super::shippers::RpcStatus;
+use crate::failure::Result;
+use crate::grpc::{Calls, Connection, is_of_a_client};
+use crate::listen::{Accepted, Address, Beyond, Listener, Peer, Protocol};
+use crate::serve::OpenService;
+
+/// The port of an address without one, which OpenTelemetry has registered.
+const PORT: u16 = 4317;
+/// The call of exporters.
+const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+/// Services of the other signals.
+const OTHER_SIGNALS: [&str; 2] = [
+    "/opentelemetry.proto.collector.trace.",
+    "/opentelemetry.proto.collector.metrics.",
+];
+/// Maximum time until the length of a message is there; the pace of the rest has its own limit.
+const LENGTH_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Headers of a call that mean the same in a request.
+const KEPT: [&str; 5] = [
+    "authorization",
+    "x-api-key",
+    "x-logmill-stream",
+    "idempotency-key",
+    "user-agent",
+];
+/// Metadata of a call that a request has as parameters.
+const PARAMETERS: [(&str, &str); 3] = [
+    ("x-logmill-w", "w"),
+    ("x-logmill-j", "j"),
+    ("x-logmill-wtimeout", "wtimeout"),
+];
+
+/// OTLP over gRPC as a protocol of a listener.
+#[derive(Debug)]
+struct OtlpGrpc {
+    calls: Arc<Exports>,
+}
+
+/// The calls of exporters.
+#[derive(Debug)]
+struct Exports {
+    front: Front,
+}
+
+/// Returns the listener at an address; `ready` is called with its URL. Returns `None` if it is off.
+///
+/// # Errors
+/// If the address cannot be parsed.
+pub(crate) fn otlp_grpc(
+    address: &str,
+    app: SharedApp,
+    ready: impl FnOnce(&str) + 'static,
+) -> Result<Option<OpenService>> {
+    let Some(address) = Address::parse("--otlp-grpc", address, PORT)? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(move |serving| {
+        let listener = address.bind(serving)?;
+        let address = listener.local_addr()?;
+        let front = Front::new(app.of(serving), address);
+        ready(&super::url_of(address, serving.tls.is_some()));
+        let calls = Arc::new(Exports { front });
+        let service = Listener::new("otlp_grpc", serving, listener, OtlpGrpc { calls });
+        Ok(Some(Box::new(service)))
+    })))
+}
+
+impl Protocol for OtlpGrpc {
+    async fn serve(self: Arc<Self>, accepted: Accepted) {
+        if let Some(connection) = Connection::of(accepted).await {
+            connection.serve(&self.calls).await;
+        }
+    }
+
+    async fn serve_beyond(
+        self: Arc<Self>,
+        accepted: Accepted,
+        limit: Beyond,
+        has_request: Arc<AtomicBool>,
+    ) {
+        if let Some(connection) = Connection::of(accepted).await {
+            connection.refuse(limit, &has_request).await;
+        }
+    }
+}
+
+impl Calls for Exports {
+    async fn answer(&self, call: Request<Incoming>, peer: &Peer) -> Response<tonic::body::Body> {
+        if !is_of_a_client(call.headers()) {
+            let mut refused = Response::new(tonic::body::Body::default());
+            *refused.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return refused;
+        }
+        match self.export(call, peer).await {
+            Ok(message) => Unary::response(&message),
+            Err(status) => status.into_http(),
+        }
+    }
+}
+
+impl Exports {
+    /// Hands a call to the route of HTTP. Returns the message of its answer.
+    async fn export(&self, call: Request<Incoming>, peer: &Peer) -> Result<Bytes, Status> {
+        let (head, body) = call.into_parts();
+        check_path(head.uri.path())?;
+        let sent = tokio::time::timeout(LENGTH_WITHIN, Sent::read(Body::new(body)));
+        let late = |_| Status::deadline_exceeded("the call has sent no message in 10 s");
+        let sent = sent.await.map_err(late)??;
+        let headers = headers(&head, sent.is_compressed);
+        let mut request = Request::new(sent.body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = target(&head.headers)?;
+        *request.headers_mut() = headers;
+        request.extensions_mut().insert(peer.clone());
+        let response = self.front.answer(request).await;
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), ANSWER_BYTES_MAX).await;
+        let body = body.map_err(|error| Status::internal(error.to_string()))?;
+        if status == StatusCode::OK {
+            return Ok(body);
+        }
+        let error = RpcStatus::decode(body).unwrap_or_default();
+        Err(Status::new(Code::from(error.code), error.message))
+    }
+}
+
+/// Checks the name of a call. Exporters do not send a call again that is not served.
+fn check_path(path: &str) -> Result<(), Status> {
+    if path == EXPORT {
+        return Ok(());
+    }
+    Err(Status::unimplemented(
+        match OTHER_SIGNALS.iter().any(|name| path.starts_with(name)) {
+            true => "Logmill stores logs; it takes neither traces nor metrics; send them elsewhere, or set the exporter of this signal to none".to_owned(),
+            false => format!("{path} is not served; this listener takes {EXPORT}"),
+        },
+    ))
+}
+
+/// Returns the path and the parameters of the request.
+fn target(metadata: &HeaderMap) -> Result<Uri, Status> {
+    let mut target = "/v1/logs?".to_owned();
+    for (name, parameter) in PARAMETERS {
+        if let Some(value) = metadata.get(name) {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            let value = utf8_percent_encode(&value, NON_ALPHANUMERIC);
+            target += &format!("{parameter}={value}&");
+        }
+    }
+    let parsed = target.parse();
+    parsed.map_err(|_| Status::invalid_argument("the metadata x-logmill-… are too long"))
+}
+
+fn headers(call: &Parts, is_compressed: bool) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for name in KEPT {
+        for value in call.headers.get_all(name) {
+            headers.append(HeaderName::from_static(name), value.clone());
+        }
+    }
+    let protobuf = HeaderValue::from_static("application/x-protobuf");
+    headers.insert(header::CONTENT_TYPE, protobuf);
+    if is_compressed && let Some(encoding) = call.headers.get("grpc-encoding") {
+        headers.insert(header::CONTENT_ENCODING, encoding.clone());
+    }
+    let authority = call.uri.authority().map(|authority| authority.as_str());
+    if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
+        headers.insert(header::HOST, host);
+    }
+    headers
+}
