@@ -16,6 +16,7 @@ use tonic::body::Body;
 
 use super::held::held;
 use super::status;
+use crate::failure::Class;
 use crate::listen::{Accepted, Beyond, Io, Peer, within_handshake};
 use crate::serve::Stop;
 use crate::tls::{Alpn, FIRST_BYTE};
@@ -125,8 +126,9 @@ impl Connection {
         let (sent, has_request) = (Arc::clone(has_request), Arc::clone(has_request));
         let service = service_fn(move |_: Request<Incoming>| {
             sent.store(true, Ordering::Relaxed);
-            let (class, message, hint) = limit.explained();
-            let refused = status::of_class(class, message, Some(hint));
+            let (_, message, hint) = limit.explained();
+            // The one code that every client takes for a reason to try again.
+            let refused = status::of_class(Class::Unavailable, message, Some(hint));
             std::future::ready(Ok::<Response<Body>, Infallible>(refused.into_http()))
         });
         let connection = builder().serve_connection(self.socket, service);

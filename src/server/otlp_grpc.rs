@@ -147,7 +147,12 @@ impl Exports {
             return Ok(body);
         }
         let error = RpcStatus::decode(body).unwrap_or_default();
-        Err(Status::new(Code::from(error.code), error.message))
+        let code = match status {
+            // Exporters lose what is refused with RESOURCE_EXHAUSTED.
+            StatusCode::TOO_MANY_REQUESTS => Code::Unavailable,
+            _ => Code::from(error.code),
+        };
+        Err(Status::new(code, error.message))
     }
 }
 

@@ -77,6 +77,27 @@ def otlp(url, count):
     provider.shutdown()
 
 
+def otlp_grpc(url, count):
+    from grpc import Compression
+    from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+    from opentelemetry.sdk.resources import Resource
+
+    resource = Resource.create({"service.name": "of-otlp-grpc"})
+    provider = LoggerProvider(resource=resource)
+    exporter = OTLPLogExporter(endpoint=url, insecure=True, compression=Compression.Gzip)
+    processor = BatchLogRecordProcessor(exporter, max_export_batch_size=64)
+    provider.add_log_record_processor(processor)
+    logger = logging.getLogger("otlp_grpc")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(LoggingHandler(logger_provider=provider))
+    for n in range(count):
+        logger.info("record %d", n, extra={"n": n})
+    assert provider.force_flush()
+    provider.shutdown()
+
+
 def loki(url, count):
     import logging_loki
 
@@ -109,6 +130,7 @@ def main():
         "elasticsearch-retrying": elasticsearch_retrying,
         "opensearch": opensearch,
         "otlp": otlp,
+        "otlp_grpc": otlp_grpc,
         "loki": loki,
         "hec": hec,
     }[client]

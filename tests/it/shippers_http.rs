@@ -3,6 +3,7 @@
 //! Bodies of protobuf are written by a few lines here, which share nothing with the decoder.
 
 mod clients;
+mod grpc;
 mod protobuf;
 
 use serde_json::{Value, json};

@@ -124,3 +124,6 @@ impl HttpBody for Unary {
         Poll::Ready(frame.map(Ok))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,10 +43,23 @@ fn stored(server: &Server, stream: &str) -> BTreeMap<u64, u64> {
 fn every_record_of_a_real_client_is_stored_once() {
     let Some(python) = python() else { return };
     let home = Home::new();
-    let server = Server::start(&home.data);
-    for name in ["elasticsearch", "opensearch", "otlp", "loki", "hec"] {
+    let server = Server::start_with(&home.data, &[("LOGMILL_SERVER__OTLP_GRPC", "127.0.0.1:0")]);
+    let grpc = server.announced("OTLP exporters (gRPC): ");
+    for name in [
+        "elasticsearch",
+        "opensearch",
+        "otlp",
+        "otlp_grpc",
+        "loki",
+        "hec",
+    ] {
         let count = 300;
-        let told = finish(&mut client(&python, &server.url, name, count), &[]);
+        let url = if name == "otlp_grpc" {
+            &grpc
+        } else {
+            &server.url
+        };
+        let told = finish(&mut client(&python, url, name, count), &[]);
         if told.stdout.starts_with("skipped") {
             println!("{}", told.stdout.trim_end());
             continue;
