@@ -179,9 +179,9 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files, or - for standard input; .gz .zst .bz2 .xz are decompressed, standard input too. A
-    /// file is identified by its content, not by its name. With --format logmill: the folders of
-    /// partitions that another store has detached.
+    /// Files, folders, patterns in quotes, or - for standard input; .gz .zst .bz2 .xz are
+    /// decompressed, standard input too. A file is identified by its content, not by its name. With
+    /// --format logmill: the folders of partitions that another store has detached.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The stream to import into.
@@ -216,6 +216,10 @@ pub(crate) struct ImportArgs {
     /// grown adds its new lines.
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
+    /// Leave out files that were last changed before a date, as 2026-01-31, or a time that has
+    /// passed, as 90d. Of the others every line is taken.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
     /// The files will not grow any more: import a last line that has no line end, too.
     #[arg(long)]
     pub(crate) complete: bool,

@@ -15,6 +15,7 @@ mod dates;
 mod demo;
 mod erase;
 mod failure;
+mod file_patterns;
 mod flight;
 mod fluent;
 #[cfg(test)]

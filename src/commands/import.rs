@@ -10,12 +10,13 @@
 //!    says so.
 
 mod detached;
+mod files;
+mod import_progress;
 mod last_piece;
 mod sink;
 mod source;
 mod summary;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::failure::{FAILED, Failure, QUARANTINED, Result};
 use crate::intake;
 use crate::interrupt::Interrupt;
 use crate::source_id::{KnownSource, Origin, Producers};
+use files::{InputFile, InputFiles};
 use sink::{Local, Remote, Sink};
 pub(super) use source::input;
 use source::{OpenSource, TEXT_BYTES_MAX, shown};
@@ -47,10 +49,13 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
     let options = options(context, args, &stream)?;
     check_usage(args)?;
     let concern = concern(context, args, &stream)?;
-    check_files(args)?;
+    // Every file is found before anything is taken.
+    let inputs = InputFiles::find(args)?;
     let mut summary = Summary::start();
+    summary.expect(&inputs);
     let mut import = Import {
         args,
+        inputs: &inputs.files,
         options: &options,
         interrupt: Interrupt::listen()?,
         files: None,
@@ -119,15 +124,6 @@ fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseO
     })
 }
 
-/// Checks that every file is there, before anything is taken.
-fn check_files(args: &ImportArgs) -> Result<()> {
-    for file in args.files.iter().filter(|f| f.as_os_str() != "-") {
-        std::fs::metadata(file)
-            .map_err(|e| Failure::new(FAILED, format!("{}: {e}", file.display())))?;
-    }
-    Ok(())
-}
-
 fn check_usage(args: &ImportArgs) -> Result<()> {
     let inputs = args.files.iter().filter(|f| f.as_os_str() == "-").count();
     if inputs > 1 {
@@ -170,6 +166,7 @@ fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteC
 /// State that an import of several sources shares.
 struct Import<'a> {
     args: &'a ImportArgs,
+    inputs: &'a [InputFile],
     options: &'a ParseOptions,
     interrupt: Interrupt,
     /// Read when the first file comes, and kept up to date from then on.
@@ -180,13 +177,13 @@ impl Import<'_> {
     /// Imports every file. Returns whether a format was found for each that had lines.
     fn all(&mut self, sink: &mut dyn Sink, summary: &mut Summary) -> Result<bool> {
         let mut fits = true;
-        for file in &self.args.files {
+        for file in self.inputs {
             if self.interrupt.is_set() {
                 break;
             }
             let source = match self.open(sink, file, summary) {
                 Err(_) if self.interrupt.is_set() => break,
-                opened => opened.map_err(|e| e.about(&shown(file)))?,
+                opened => opened.map_err(|e| e.about(&shown(&file.path)))?,
             };
             fits &= source.import(sink, &self.interrupt, summary)?;
         }
@@ -194,12 +191,18 @@ impl Import<'_> {
     }
 
     /// Opens a source behind the content that was imported before.
-    fn open(&mut self, sink: &dyn Sink, file: &Path, summary: &mut Summary) -> Result<OpenSource> {
+    fn open(
+        &mut self,
+        sink: &dyn Sink,
+        input_file: &InputFile,
+        summary: &mut Summary,
+    ) -> Result<OpenSource> {
         let args = self.args;
+        let file = input_file.path.as_path();
         let is_input = file.as_os_str() == "-";
         let is_plain = !is_input && ingest::Compression::of(file) == ingest::Compression::None;
         let metadata = std::fs::metadata(file).ok().filter(|_| is_plain);
-        summary.begin_file(&shown(file), metadata.as_ref().map(std::fs::Metadata::len));
+        let read = summary.begin_file(&shown(file), input_file.bytes);
         let site = self.options.site.as_deref().unwrap_or("");
         let format = self.options.format.clone();
         let known = match (&args.source, is_input) {
@@ -219,7 +222,7 @@ impl Import<'_> {
                     Some(files) => files,
                     none => none.insert(Producers::of_files(sink, &args.stream, site)?),
                 };
-                let origin = Origin::File(file.to_owned());
+                let origin = Origin::File(file.to_owned(), read);
                 files.find(sink, (origin, &format), args.again)?
             }
         };

@@ -5,6 +5,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use ingest::Compression;
 
@@ -17,7 +18,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// SourceReader that can be read more than once.
 pub(crate) enum Origin {
-    File(PathBuf),
+    /// A file, and the place in it up to which it was read for the last time, in bytes on disk.
+    File(PathBuf, Arc<AtomicU64>),
     /// A file that is open, so that another one under its name is not taken for it.
     Open(Arc<File>, Compression),
     /// Standard input, decompressed, with what was read of it so far.
@@ -44,7 +46,7 @@ impl Origin {
     /// Returns the content from its beginning: at least the first `bytes`, where there are as many.
     pub(super) fn probe(&mut self, bytes: u64) -> Result<SourceReader> {
         match self {
-            Self::File(path) => Ok(ingest::open(path)?),
+            Self::File(path, _) => Ok(ingest::open(path)?),
             Self::Open(file, compression) => opened(file, *compression),
             Self::Input {
                 kept,
@@ -70,7 +72,7 @@ impl Origin {
     /// Returns the content from byte `from` on.
     pub(super) fn from(self, from: u64) -> Result<SourceReader> {
         match self {
-            Self::File(path) => Ok(ingest::open_at(&path, from)?),
+            Self::File(path, read) => Ok(ingest::open_at(&path, from, read)?),
             Self::Open(file, Compression::None) => Ok(Box::new(ReadAt::new(file, from))),
             Self::Open(file, compression) => {
                 let mut content = opened(&file, compression)?;

@@ -240,6 +240,62 @@ fn a_missing_file_is_named_before_anything_is_taken() {
 }
 
 #[test]
+fn a_folder_of_years_is_imported_once_and_goes_on_where_it_ended() {
+    let home = Home::new();
+    let logs = home.path("logs");
+    std::fs::create_dir_all(format!("{logs}/2023")).expect("a folder");
+    let day = |days: u64| std::time::SystemTime::now() - Duration::from_secs(days * 86_400);
+    let write = |name: &str, path: &str, days: u64| {
+        let lines: String = (0..100)
+            .map(|n| line("203.0.113.9", PAST_S, &format!("{path}/{n}"), 200, 1))
+            .collect();
+        let name = format!("{logs}/{name}");
+        let file = std::fs::File::create(&name).expect("a log");
+        match name.ends_with(".gz") {
+            true => {
+                let mut packed = flate2::write::GzEncoder::new(&file, flate2::Compression::fast());
+                Write::write_all(&mut packed, lines.as_bytes()).expect("a write");
+                packed.finish().expect("a write");
+            }
+            false => Write::write_all(&mut &file, lines.as_bytes()).expect("a write"),
+        }
+        file.set_modified(day(days)).expect("a time");
+    };
+    write("2023/web.log.9.gz", "/oldest", 400);
+    write("web.log.1", "/older", 2);
+    write("web.log", "/new", 0);
+    let import = |more: &[&str]| home.import(&logs, more);
+    let figures = import(&["--since", "30d"]);
+    assert_eq!(
+        (&figures["accepted"], &figures["files_older"]),
+        (&200.into(), &1.into())
+    );
+    // The events are in the order of the files, which is that of their ages.
+    let first = home.sql("SELECT path FROM access ORDER BY _seq LIMIT 1");
+    assert_eq!(first[0]["path"], "/older/0");
+    let figures = import(&[]);
+    assert_eq!(
+        (&figures["accepted"], &figures["skipped"]),
+        (&100.into(), &200.into())
+    );
+    assert_eq!(
+        home.number("SELECT count(DISTINCT path) AS n FROM access"),
+        300
+    );
+    let pattern = format!("{logs}/*.log");
+    assert_eq!(home.import(&pattern, &[])["skipped"], 100);
+    let none = [
+        "import",
+        &format!("{logs}/*.txt"),
+        "--stream",
+        "access",
+        "--data",
+        &home.data,
+    ];
+    assert!(run(&none).code(1).stderr.contains("no file matches"));
+}
+
+#[test]
 fn wrong_usage_ends_with_2() {
     let home = Home::new();
     let file = sample();

@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::utf16::{self, Utf8Reader};
 use crate::error::{Error, Result};
@@ -86,11 +88,16 @@ fn utf_8<'a>(source: impl Read + Send + 'a) -> Box<dyn Read + Send + 'a> {
 /// # Errors
 /// [`Error::Open`] when the file cannot be opened.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+    open_counting(path, Arc::default())
+}
+
+fn open_counting(path: &Path, bytes: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
     let failed = |source| Error::Open {
         path: path.to_path_buf(),
         source,
     };
     let file = File::open(path).map_err(failed)?;
+    let file = CountedFile { file, bytes };
     match Compression::of(path) {
         Compression::None => Ok(utf_8(file)),
         compression => {
@@ -99,11 +106,12 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     }
 }
 
-/// Opens a file as [`open`] does, behind the first `from` bytes that it would read.
+/// Opens a file as [`open`] does, behind the first `from` bytes that it would read. `bytes` becomes
+/// the place in the file, in bytes as they lie on disk.
 ///
 /// # Errors
 /// [`Error::Open`] when the file cannot be opened, or breaks off before that byte.
-pub fn open_at(path: &Path, from: u64) -> Result<Box<dyn Read + Send>> {
+pub fn open_at(path: &Path, from: u64, bytes: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
     let failed = |source| Error::Open {
         path: path.to_path_buf(),
         source,
@@ -112,11 +120,26 @@ pub fn open_at(path: &Path, from: u64) -> Result<Box<dyn Read + Send>> {
     if Compression::of(path) == Compression::None && !is_utf_16(&mut file).map_err(failed)? {
         // The bytes read are those of the file.
         file.seek(SeekFrom::Start(from)).map_err(failed)?;
-        return Ok(Box::new(file));
+        bytes.store(from, Ordering::Relaxed);
+        return Ok(Box::new(CountedFile { file, bytes }));
     }
-    let mut source = open(path)?;
+    let mut source = open_counting(path, bytes)?;
     std::io::copy(&mut source.by_ref().take(from), &mut std::io::sink()).map_err(failed)?;
     Ok(source)
+}
+
+/// A file that counts the bytes that were read of it.
+struct CountedFile {
+    file: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for CountedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
 }
 
 fn is_utf_16(file: &mut File) -> std::io::Result<bool> {

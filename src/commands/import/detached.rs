@@ -7,6 +7,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::array::RecordBatch;
@@ -57,6 +58,8 @@ pub(super) fn run(
     let folders: Vec<DetachedFolder> = folders.collect::<storage::Result<_>>()?;
     let store = wiring::open_store(data, &context.config)?;
     let mut summary = Summary::start();
+    let bytes = folders.iter().flat_map(|f| f.parts()).map(|part| part.1);
+    summary.expect_folders(folders.len(), bytes.sum());
     let outcome = check(&store, &folders).and_then(|()| {
         let mut import = FolderImport::new(&store, stream, concern);
         let mut files = args.files.iter().zip(&folders);
@@ -102,6 +105,8 @@ struct FolderImport<'a> {
     kind: Option<StreamKind>,
     answers: (Sender<Answered>, Receiver<Answered>),
     under_way: usize,
+    /// Bytes of the folder that were taken.
+    read: Arc<AtomicU64>,
 }
 
 impl<'a> FolderImport<'a> {
@@ -113,6 +118,7 @@ impl<'a> FolderImport<'a> {
             kind: intake::stream_kind(&store.snapshot(), stream),
             answers: channel(),
             under_way: 0,
+            read: Arc::default(),
         }
     }
 
@@ -122,7 +128,8 @@ impl<'a> FolderImport<'a> {
         folder: &DetachedFolder,
         summary: &mut Summary,
     ) -> Result<()> {
-        summary.begin_file(shown, Some(folder.parts().map(|p| p.1).sum()));
+        let bytes = folder.parts().map(|p| p.1).sum();
+        self.read = summary.begin_file(shown, Some(bytes));
         let producer = format!("import:{}:{}", self.stream, folder.identity());
         let known = self.store.position(&producer).map_or(0, |p| p.to);
         let mut at = 0;
@@ -130,6 +137,7 @@ impl<'a> FolderImport<'a> {
             let skip = known.saturating_sub(at).min(rows);
             let known_bytes = bytes * skip / rows.max(1);
             if skip > 0 {
+                self.read.fetch_add(known_bytes, Ordering::Relaxed);
                 summary.skip(skip, known_bytes);
             }
             if skip < rows {
@@ -188,6 +196,7 @@ impl<'a> FolderImport<'a> {
         let answered = self.answers.1.recv().map_err(|_| storage::Error::Closed)?;
         self.under_way -= 1;
         let (outcome, rows, bytes) = answered;
+        self.read.fetch_add(bytes, Ordering::Relaxed);
         summary.add(&outcome?, rows, 0, bytes, []);
         Ok(())
     }

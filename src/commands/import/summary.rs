@@ -1,22 +1,21 @@
-//! Report of an import: a progress bar on a terminal, a line every few seconds elsewhere, and the
-//! counts at the end: lines = accepted + quarantined + empty + skipped. Then the formats that were
-//! found, the place of the store, and the next command.
+//! Report of an import: the counts, lines = accepted + quarantined + empty + skipped, then the
+//! formats that were found, the place of the store, and the next command.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use ingest::{Detection, Format, RunnerUp};
 use serde::Serialize;
 use storage::Ack;
 
+use super::files::InputFiles;
+use super::import_progress::ImportProgress;
 use crate::cli::Output;
 use crate::commands::{Context, Place};
 use crate::failure::{Result, tell};
-use crate::units::{grouped, human_bytes};
-
-const LINE_EVERY: Duration = Duration::from_secs(3);
+use crate::units::grouped;
 
 #[derive(Debug, Clone, Default, Serialize)]
 struct Figures {
@@ -35,6 +34,8 @@ struct Figures {
     detected: BTreeMap<String, Detected>,
     /// Bytes of last lines without a line end that stay in their files for the next import.
     unfinished_bytes: u64,
+    /// Files left out because they were last changed before `--since`.
+    files_older: u64,
     /// A signal ended the import: the same command takes the rest.
     interrupted: bool,
 }
@@ -56,8 +57,7 @@ pub(crate) struct Summary {
     figures: Figures,
     file_start: Figures,
     started: Instant,
-    told: Instant,
-    bar: Option<ProgressBar>,
+    progress: ImportProgress,
     /// Files that were known to their end, and files in all.
     files: u64,
     files_known: u64,
@@ -67,41 +67,34 @@ pub(crate) struct Summary {
 
 impl Summary {
     pub(super) fn start() -> Self {
-        let bar = std::io::stderr()
-            .is_terminal()
-            .then(ProgressBar::new_spinner);
-        let now = Instant::now();
         Self {
             figures: Figures::default(),
             file_start: Figures::default(),
-            started: now,
-            told: now,
-            bar,
+            started: Instant::now(),
+            progress: ImportProgress::new(),
             files: 0,
             files_known: 0,
             unfinished: Vec::new(),
         }
     }
 
-    /// Begins a file; `len` is the length of its content when that is known before it is read.
-    pub(super) fn begin_file(&mut self, name: &str, len: Option<u64>) {
+    /// Notes the files to come.
+    pub(super) fn expect(&mut self, inputs: &InputFiles) {
+        self.progress.expect(inputs.files.len(), inputs.bytes());
+        self.figures.files_older = inputs.older;
+    }
+
+    /// Notes the folders to come.
+    pub(super) fn expect_folders(&mut self, folders: usize, bytes: u64) {
+        self.progress.expect(folders, Some(bytes));
+    }
+
+    /// Begins a file of so many bytes on disk; its reader counts what it has read in the result.
+    pub(super) fn begin_file(&mut self, name: &str, bytes: Option<u64>) -> Arc<AtomicU64> {
         self.end_file();
         self.files += 1;
         self.file_start = self.figures.clone();
-        let Some(bar) = &self.bar else { return };
-        let template = match len {
-            Some(len) => {
-                bar.set_length(len);
-                "{msg} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}, {eta} to go"
-            }
-            None => "{spinner} {msg} {decimal_bytes} {decimal_bytes_per_sec}",
-        };
-        bar.set_style(
-            ProgressStyle::with_template(template)
-                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-        );
-        bar.set_message(name.to_owned());
-        bar.reset();
+        self.progress.begin(name, bytes)
     }
 
     fn end_file(&mut self) {
@@ -117,6 +110,7 @@ impl Summary {
         self.figures.lines += lines;
         self.figures.skipped += lines;
         self.figures.bytes += bytes;
+        self.progress.skip();
     }
 
     /// Counts the last piece of a file that stays there: it may still become another line.
@@ -171,19 +165,7 @@ impl Summary {
                 *by_reason.entry(reason.to_owned()).or_default() += count;
             }
         }
-        match &self.bar {
-            Some(bar) => bar.set_position(self.figures.bytes - self.file_start.bytes),
-            None if self.told.elapsed() >= LINE_EVERY => {
-                self.told = Instant::now();
-                eprintln!(
-                    "{} lines, {}, {} events/s",
-                    grouped(self.figures.lines),
-                    human_bytes(self.figures.bytes),
-                    grouped(self.rate() as u64)
-                );
-            }
-            None => {}
-        }
+        self.progress.show(self.figures.lines, self.rate());
     }
 
     pub(super) fn quarantined(&self) -> u64 {
@@ -210,9 +192,7 @@ impl Summary {
         interrupted: bool,
     ) -> Result<()> {
         self.end_file();
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.progress.finish();
         self.figures.seconds = self.started.elapsed().as_secs_f64();
         self.figures.events_per_second = self.rate();
         self.figures.interrupted = interrupted;
@@ -268,6 +248,9 @@ impl Summary {
                 format!("--server {}", client.url()),
             ),
         };
+        if f.files_older > 0 {
+            println!("older files  {:>14}", grouped(f.files_older));
+        }
         if !f.formats.is_empty() {
             let formats: Vec<&str> = f.formats.iter().map(String::as_str).collect();
             println!("format       {}", formats.join(", "));

@@ -113,8 +113,10 @@ fn import_as(format: Format, sink: &mut dyn Sink, files: &[PathBuf], more: &[&st
         site: args.site.clone(),
         ..ParseOptions::default()
     };
+    let inputs = InputFiles::find(&args).expect("files");
     let mut import = Import {
         args: &args,
+        inputs: &inputs.files,
         options: &options,
         interrupt: Interrupt::default(),
         files: None,

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use wildmatch::WildMatch;
+use crate::file_patterns::{in_folder, is_hidden, is_pattern, matching};
 
 /// Endings of compressed files.
 const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
@@ -28,17 +27,10 @@ pub(crate) enum ShipTarget {
 impl ShipTarget {
     /// Reads an argument.
     pub(crate) fn new(text: PathBuf) -> Result<Self, String> {
-        let shown = text.to_string_lossy().into_owned();
-        if shown.contains("**") {
-            return Err(format!(
-                "{shown}: ** is not supported; name each level, as in '/var/log/*/*.log'"
-            ));
-        }
-        // A file of this very name is meant, however odd the name.
-        if !shown.contains(['*', '?']) || text.exists() {
-            return Ok(Self::Path(text));
-        }
-        Ok(Self::Pattern(text))
+        Ok(match is_pattern(&text)? {
+            true => Self::Pattern(text),
+            false => Self::Path(text),
+        })
     }
 
     /// Returns the argument as it was given.
@@ -118,67 +110,11 @@ fn is_stamp(end: &str) -> bool {
     end.starts_with(|c: char| c.is_ascii_digit()) && end.chars().all(is_part)
 }
 
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".")
-}
-
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     }
-}
-
-/// Adds the entries of a folder whose names pass.
-fn in_folder(
-    folder: &Path,
-    passes: impl Fn(&OsStr) -> bool,
-    found: &mut BTreeSet<PathBuf>,
-) -> std::io::Result<()> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(());
-        }
-        entries => entries?,
-    };
-    for entry in entries {
-        let name = entry?.file_name();
-        if passes(&name) {
-            found.insert(match folder == Path::new(".") {
-                true => PathBuf::from(name),
-                false => folder.join(name),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Adds the files that match a pattern, one level of folders after the other.
-fn matching(pattern: &Path, found: &mut BTreeSet<PathBuf>) -> std::io::Result<()> {
-    let mut level: BTreeSet<PathBuf> = BTreeSet::from([PathBuf::new()]);
-    for part in pattern.components() {
-        let text = part.as_os_str().to_string_lossy();
-        if !matches!(part, Component::Normal(_)) || !text.contains(['*', '?']) {
-            level = level.into_iter().map(|path| path.join(part)).collect();
-            continue;
-        }
-        let wild = WildMatch::new(&text);
-        let shows_hidden = text.starts_with('.');
-        let passes = |name: &OsStr| {
-            (shows_hidden || !is_hidden(name)) && wild.matches(&name.to_string_lossy())
-        };
-        let mut next = BTreeSet::new();
-        for path in level {
-            let folder = match path == Path::new("") {
-                true => Path::new("."),
-                false => &path,
-            };
-            in_folder(folder, passes, &mut next)?;
-        }
-        level = next;
-    }
-    found.extend(level);
-    Ok(())
 }
 
 #[cfg(test)]
