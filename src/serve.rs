@@ -5,6 +5,7 @@
 //!   second stops at once.
 //! * A service that fails stops the others; the server ends with its error.
 
+mod arrivals;
 mod ask;
 mod bulk;
 mod delivery;
@@ -37,6 +38,7 @@ use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 use crate::tls::Tls;
 use crate::wiring;
+pub(crate) use arrivals::{ArrivalCounts, Arrivals};
 pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
 pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};
@@ -82,6 +84,7 @@ pub(crate) struct Serving {
     pub(crate) bulk: Bulk,
     /// Reports of the sources that the server itself reads.
     pub(crate) sources: SourceBoard,
+    pub(crate) arrivals: Arrivals,
     pub(crate) shippers: ShipperCounts,
 }
 
@@ -141,6 +144,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         parsing: Parsing::start()?,
         bulk: Bulk::start()?,
         sources: SourceBoard::default(),
+        arrivals: Arrivals::default(),
         shippers: ShipperCounts::default(),
     });
     let mut opened: Vec<Box<dyn Service>> = Vec::new();

@@ -181,7 +181,7 @@ fn sources(positions: Vec<(String, storage::SourcePosition)>) -> Vec<SourceInfo>
         .into_iter()
         .map(|(producer, at)| SourceInfo {
             producer,
-            position: at.to,
+            position: Some(at.to),
             ..SourceInfo::default()
         })
         .collect()

@@ -54,6 +54,7 @@ files! {
     "/page.css" CSS "page.css"
     "/icon.svg" SVG "icon.svg"
     "/page.js" JS "page.js"
+    "/add.js" JS "add.js"
     "/boards.js" JS "boards.js"
     "/chart.js" JS "chart.js"
     "/dom.js" JS "dom.js"

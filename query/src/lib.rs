@@ -49,7 +49,7 @@ pub use stats::{
 };
 pub use tables::level::{RollupUse, make_cells};
 pub use tables::system::{
-    AccountInfo, AuditInfo, NoSystemInfo, SourceInfo, StoreState, SystemInfo,
+    AccountInfo, Arrived, AuditInfo, NoSystemInfo, SourceInfo, StoreState, SystemInfo,
 };
 
 #[cfg(test)]

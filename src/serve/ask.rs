@@ -69,6 +69,7 @@ impl Serving {
     pub(crate) fn info(&self) -> StoreInfo {
         let mut info = StoreInfo::of_store(&self.store, self.scrub.last_error.lock().clone());
         self.sources.add_to(&mut info.sources);
+        self.arrivals.add_to(&mut info.sources);
         info.with_access(&self.access)
     }
 

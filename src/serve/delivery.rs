@@ -11,7 +11,7 @@ use ingest::{BatchOrigin, ParseOptions, Parsed, Parser, Records};
 use storage::{Ack, Identity, Name, WriteConcern};
 use tokio::sync::oneshot;
 
-use super::{Intake, Length, Reply, StreamState};
+use super::{ArrivalCounts, Intake, Length, Reply, StreamState};
 
 /// The rows of a delivery may take so many times its bytes, in memory and in the journal, and this
 /// much at any rate: very short lines cost far more than they are long.
@@ -45,6 +45,8 @@ pub(crate) struct Delivery {
     /// The options of the client and the configuration. The state of the stream is added here.
     pub(crate) options: ParseOptions,
     pub(crate) content: Content,
+    /// The counters of its protocol and stream.
+    pub(crate) counts: Arc<ArrivalCounts>,
 }
 
 /// Parsed items, with their origin.
@@ -54,6 +56,7 @@ pub(crate) struct ParsedDelivery {
     pub(crate) parsed: Parsed,
     /// Bytes of the items before they were parsed.
     bytes: usize,
+    counts: Arc<ArrivalCounts>,
 }
 
 /// The state of a delivery that is parsed.
@@ -85,7 +88,10 @@ impl Delivery {
             Content::Lines(lines) => parser.parse(lines),
             Content::Records(records) => parser.parse_items(records.items(received_us)),
         };
-        let parsed = parsed.inspect_err(|_| intake.count_refused(&self.stream, 1))?;
+        let parsed = parsed.inspect_err(|error| {
+            intake.count_refused(&self.stream, 1);
+            self.counts.refuse(error);
+        })?;
         Ok(ParsedDelivery {
             origin: BatchOrigin {
                 received_us,
@@ -96,6 +102,7 @@ impl Delivery {
             },
             parsed,
             bytes,
+            counts: self.counts,
         })
     }
 }
@@ -121,12 +128,18 @@ impl ParsedDelivery {
             let rows = self.parsed.events.get_array_memory_size();
             intake.wait_for_bulk_room(rows.max(self.bytes));
         }
+        let ack = self.not_stored();
+        let counts = Arc::clone(&self.counts);
+        counts.receive(ack.accepted + ack.quarantined, self.bytes);
         let (send, receive) = oneshot::channel();
-        let reply: Reply = Box::new(|outcome| {
+        let reply: Reply = Box::new(move |outcome| {
+            self.counts.finish(&outcome);
             // A client that has gone does not learn it; a retry under its identity will.
             let _ignored = send.send(outcome);
         });
-        intake.submit(self.origin.batch(self.parsed), concern, reply)?;
+        let batch = self.origin.batch(self.parsed);
+        let submitted = intake.submit(batch, concern, reply);
+        submitted.inspect_err(|error| counts.refuse(error))?;
         Ok(Submission::Waiting(receive))
     }
 

@@ -55,7 +55,7 @@ impl SourceBoard {
             let at = at.unwrap_or_else(|at| {
                 let source = SourceInfo {
                     producer: producer.clone(),
-                    position: report.position.unwrap_or(0),
+                    position: report.position,
                     ..SourceInfo::default()
                 };
                 positions.insert(at, source);

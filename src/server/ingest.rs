@@ -76,8 +76,8 @@ async fn store(
             None
         }
     };
-    let intake = Arc::clone(&app.serving.intake);
-    let job = move |body| batch::submit(&*intake, request, durability, body);
+    let serving = Arc::clone(&app.serving);
+    let job = move |body| batch::submit(&serving, request, durability, body);
     let queued = lane::queue(app, who, turn.as_ref(), body, job).await;
     let submitted = submitted(Arc::clone(app), who.clone(), stream.clone(), queued);
     if let Some(permit) = permit {

@@ -1,5 +1,6 @@
 //! `GET /metrics`: Prometheus text, written by hand from the store's counters.
 
+mod arrivals;
 mod process;
 pub(super) mod requests;
 mod shippers;
@@ -45,6 +46,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     upkeep::jobs(&mut text, &app);
     upkeep::uncounted(&mut text, &app);
     sources::write(&mut text, &app.serving.sources);
+    arrivals::write(&mut text, &app.serving.arrivals);
     let mut text = upkeep::with_disk(text, &app).await;
     let status = app.serving.store.status();
     text.single(

@@ -269,6 +269,7 @@ impl Gatherer {
             identity,
             options: self.parse_options(stream),
             content: Content::Records(records),
+            counts: self.serving.arrivals.of(self.options.source, stream),
         };
         let share = self.share(who).await;
         let place = self.serving.parsing.place(&share, length).await;

@@ -437,3 +437,46 @@ fn a_token_of_some_streams_writes_into_no_other_whatever_the_body_names() {
     );
     assert_eq!(streams, json!([{"name": "web"}]));
 }
+
+#[test]
+fn what_arrives_is_counted_by_protocol_and_stream() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    let key = [PROTOBUF, ("Idempotency-Key", "one")];
+    for _ in 0..3 {
+        server
+            .post("/v1/logs", &key, &export(NS, "one"))
+            .status(200);
+    }
+    let future = export(4_000_000_000_000_000_000, "future");
+    server.post("/v1/logs", &[PROTOBUF], &future).status(200);
+    let items = "{\"create\":{}}\n{\"n\":1}\n{\"create\":{}}\n{\"n\":2}\n";
+    let json_lines = [("Content-Type", "application/x-ndjson")];
+    server
+        .post("/web/_bulk", &json_lines, items.as_bytes())
+        .status(200);
+    server.ingest("web?format=json", "{\"n\":3}\n");
+    let query = "SELECT producer, received, stored, quarantined, duplicates, refused, state,
+        last_at IS NOT NULL AS has_come FROM system.sources ORDER BY producer";
+    let row = |producer: &str, [received, stored, quarantined, duplicates]: [u64; 4]| {
+        json!({"producer": producer, "received": received, "stored": stored,
+            "quarantined": quarantined, "duplicates": duplicates, "refused": 0,
+            "state": "listening", "has_come": true})
+    };
+    assert_eq!(
+        rows(&server, query),
+        json!([
+            row("elasticsearch/web", [2, 2, 0, 0]),
+            row("logmill/web", [1, 1, 0, 0]),
+            row("otlp/cart", [4, 1, 1, 2]),
+        ])
+    );
+    let metrics = server.get("/metrics").text();
+    for sample in [
+        "logmill_arrivals_stored_total{protocol=\"elasticsearch\",stream=\"web\"} 2\n",
+        "logmill_arrivals_duplicates_total{protocol=\"otlp\",stream=\"cart\"} 2\n",
+        "logmill_arrivals_quarantined_total{protocol=\"otlp\",stream=\"cart\"} 1\n",
+    ] {
+        assert!(metrics.contains(sample), "{sample} is not in {metrics}");
+    }
+}

@@ -5,6 +5,7 @@
 // the browser's history; all panels show one range; a hidden page asks nothing; every failure is
 // shown, in the panel it concerns or above them all, and mends itself.
 
+import { showAdd } from "./add.js";
 import { arrange, boards, mainOf, showFreshness, zoneTitle } from "./boards.js";
 import { byId, h } from "./dom.js";
 import { Rounds } from "./panel.js";
@@ -302,6 +303,7 @@ byId("path").addEventListener("keydown", (event) => {
 });
 byId("path-clear").addEventListener("click", () => change({ path: null }));
 byId("note-go").addEventListener("click", () => change(newestDays(data, view.zone)));
+byId("add-open").addEventListener("click", () => showAdd(stream?.name));
 byId("copy").addEventListener("click", copyLink);
 
 async function copyLink() {
@@ -387,3 +389,4 @@ setInterval(tick, TICK_MS);
 document.addEventListener("login", askLogin);
 showAccount().catch(() => {});
 start();
+if (location.hash === "#add") showAdd(view.stream);

@@ -260,3 +260,13 @@ export function lastEvents(scope, since, limit) {
   const columns = scope.stream.access ? "_id, time, host, site, method, path, status, response_size, user_agent, request" : "*";
   return `SELECT ${columns} FROM ${name(scope.stream.name)} WHERE time >= ${instant(since)}${rawKeys(scope)} ORDER BY time DESC, _seq DESC LIMIT ${limit}`;
 }
+
+/// What has come over each protocol since the server started, the latest first.
+export function arrivals() {
+  return "SELECT producer, stream, stored, quarantined, duplicates, refused, bytes, last_at, error FROM system.sources WHERE state = 'listening' ORDER BY last_at DESC LIMIT 100";
+}
+
+/// Why items wait in quarantine, the newest reason first, with one of its explanations.
+export function quarantined() {
+  return "SELECT stream, reason, count(*) AS items, max(time) AS newest, max(detail) AS detail FROM system.quarantine WHERE state = 'waiting' GROUP BY stream, reason ORDER BY newest DESC LIMIT 20";
+}

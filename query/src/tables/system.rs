@@ -36,14 +36,38 @@ use crate::tables::stream::indexed::Heads;
 pub struct SourceInfo {
     /// Name of the source, as the source sends it.
     pub producer: String,
-    /// End of the events that the store has taken, in the source's own counter.
-    pub position: u64,
+    /// End of the events that the store has taken, in the source's own counter; `None` for a
+    /// protocol, whose senders have no order.
+    pub position: Option<u64>,
     /// `reading`, `waiting`, `stopped` or `idle`, of a source that the server itself reads.
     pub state: Option<&'static str>,
     /// Records that exist and are not stored yet, of such a source.
     pub lag: Option<u64>,
     /// Its last error, until it works again.
     pub error: Option<String>,
+    /// Counts of a protocol.
+    pub arrived: Option<Arrived>,
+}
+
+/// Counts of the items that came over one protocol for one stream, since the server started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Arrived {
+    /// Name of the stream.
+    pub stream: String,
+    /// Items that came.
+    pub received: u64,
+    /// Items that were stored as events.
+    pub stored: u64,
+    /// Items that were kept in quarantine.
+    pub quarantined: u64,
+    /// Items that came again and were left out.
+    pub duplicates: u64,
+    /// Deliveries of which nothing was stored.
+    pub refused: u64,
+    /// Bytes of the items as they came, decompressed.
+    pub bytes: u64,
+    /// Time of the last delivery, microseconds since 1970.
+    pub last_us: Option<i64>,
 }
 
 /// A user or a token.
@@ -299,12 +323,25 @@ fn queries(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
 
 fn sources(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
     let rows = view.system.sources();
+    let count =
+        |of_arrived: fn(&Arrived) -> u64| of(&rows, move |s| s.arrived.as_ref().map(of_arrived));
     vec![
         text("producer", of(&rows, |s| Some(s.producer.clone()))),
-        int("position", of(&rows, |s| Some(s.position))),
+        int("position", of(&rows, |s| s.position)),
         text("state", of(&rows, |s| s.state.map(str::to_owned))),
         int("lag", of(&rows, |s| s.lag)),
         text("error", of(&rows, |s| s.error.clone())),
+        text(
+            "stream",
+            of(&rows, |s| s.arrived.as_ref().map(|a| a.stream.clone())),
+        ),
+        int("received", count(|a| a.received)),
+        int("stored", count(|a| a.stored)),
+        int("quarantined", count(|a| a.quarantined)),
+        int("duplicates", count(|a| a.duplicates)),
+        int("refused", count(|a| a.refused)),
+        int("bytes", count(|a| a.bytes)),
+        stamp("last_at", of(&rows, |s| s.arrived.as_ref()?.last_us)),
     ]
 }
 

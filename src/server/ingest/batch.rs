@@ -9,12 +9,15 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 use super::lane::Decoded;
 use super::parameters::LinesRequest;
 use super::response::ParseSummary;
-use crate::serve::{Content, Delivery, Intake, Submission};
+use crate::serve::{Content, Delivery, Serving, Submission};
 use crate::server::answer;
+
+/// The protocol of `POST /api/v1/ingest/{stream}` in counters.
+const PROTOCOL: &str = "logmill";
 
 /// Parses the lines of a request and hands the batch to the store: on a thread that may wait.
 pub(super) fn submit(
-    intake: &dyn Intake,
+    serving: &Serving,
     mut request: LinesRequest,
     durability: Durability,
     body: Decoded,
@@ -24,6 +27,7 @@ pub(super) fn submit(
         sent,
         length,
     } = body;
+    let intake = &*serving.intake;
     if let Some(Identity::Key { key, body_hash }) = &mut request.identity {
         let before = intake.key_fingerprint(key);
         // Earlier versions took the body as it was sent, and nothing else.
@@ -31,12 +35,14 @@ pub(super) fn submit(
         *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &request.options));
     }
     let permit = request.bulk.then(|| intake.background_permit());
+    let counts = serving.arrivals.of(PROTOCOL, &request.stream);
     let delivery = Delivery {
         stream: request.stream,
         source: request.source,
         identity: request.identity,
         options: request.options,
         content: Content::Lines(lines),
+        counts,
     };
     let parsed = delivery.parse(intake);
     let parsed = parsed.map_err(|error| Box::new(refused(&error)))?;

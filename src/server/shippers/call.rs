@@ -320,6 +320,7 @@ impl Terms {
             received_us: SystemClock.now_us(),
             ..crate::intake::stream_options(&serving.config, stream.as_str())
         };
+        let counts = serving.arrivals.of(self.source, &stream);
         let identity = self.key.as_ref().map(|key| Identity::Key {
             key: format!("{stream}\0{key}"),
             // Of the records: parameters and other streams of the body have a part in them.
@@ -331,6 +332,7 @@ impl Terms {
             identity,
             options,
             content: Content::Records(records),
+            counts,
         };
         let parsed = delivery.parse(&*serving.intake);
         let parsed = parsed.map_err(|e| Box::new(batch::refused(&e)))?;

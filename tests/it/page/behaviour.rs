@@ -188,3 +188,37 @@ fn another_stream_brings_its_own_range_and_the_slice_stays_with_its_host() {
     "#;
     drive(&server, &home, CHOSEN, steps);
 }
+
+#[test]
+fn the_dialog_to_add_data_shows_lines_to_paste_what_arrives_and_what_is_quarantined() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    let good = line("192.0.2.1", "20/May/2015:10:00:10", "/calm", 200);
+    let bad = "<img src=x onerror=alert(1)>\n";
+    server.ingest("web?format=combined", good.repeat(3) + bad);
+    drive(
+        &server,
+        &home,
+        "?stream=web#add",
+        r#"
+  await until("a dialog", () => $("add").open);
+  const rows = (id) => [...$(id).rows].map((row) => [...row.cells].map((cell) => cell.textContent));
+  await until("what arrived", () => rows("add-arrivals")[0]?.length === 8);
+  same(rows("add-arrivals")[0].slice(0, 6), ["logmill", "web", "3", "1", "0", "0"], "what arrived");
+  same(rows("add-quarantine").length, 1, "reasons");
+  same(rows("add-quarantine")[0][0], "web", "the stream of a reason");
+  if (!$("add-lines").textContent.includes(`logmill ship /var/log/nginx/access.log --server ${location.origin} --stream web`)) throw new Error($("add-lines").textContent);
+  const ways = [...$("add-way").options].map((option) => option.text);
+  $("add-way").value = String(ways.indexOf("curl"));
+  $("add-way").dispatchEvent(new Event("change"));
+  if (!$("add-lines").textContent.includes(`${location.origin}/api/v1/ingest/web`)) throw new Error($("add-lines").textContent);
+  // More arrives while the dialog is open.
+  const body = '192.0.2.1 - - [20/May/2015:10:00:10 +0000] "GET /more HTTP/1.1" 200 1 "-" "-"\n';
+  const sent = await fetch("/api/v1/ingest/web?format=combined", { method: "POST", body });
+  same([sent.status, (await sent.json()).accepted], [200, 1], "the answer to a line");
+  await until("the next line", () => rows("add-arrivals")[0][2] === "4");
+  $("add-close").click();
+  same($("add").open, false, "the dialog is closed");
+"#,
+    );
+}
