@@ -7,7 +7,7 @@
 
 use super::slow::OVERDUE;
 use super::stage::Class;
-use super::{bombs, floods, large, oversized, slow, smuggling};
+use super::{bombs, floods, large, oversized, shippers, slow, smuggling};
 
 pub(crate) fn all() -> Vec<Class> {
     vec![
@@ -155,6 +155,39 @@ pub(crate) fn all() -> Vec<Class> {
             reached: &["413", "431"],
             accepted: &["401", "414", "431"],
             run: oversized::run,
+        },
+        Class {
+            name: "half messages of shippers",
+            needs_tls: false,
+            on_both: false,
+            seconds: 70,
+            memory_mib: 128.0,
+            fills_disk: false,
+            reached: &["held", "closed"],
+            accepted: &["held"],
+            run: shippers::held,
+        },
+        Class {
+            name: "endless messages of shippers",
+            needs_tls: false,
+            on_both: false,
+            seconds: 25,
+            memory_mib: 384.0,
+            fills_disk: false,
+            reached: &["closed"],
+            accepted: &["read and passed over"],
+            run: shippers::endless,
+        },
+        Class {
+            name: "garbage for shippers",
+            needs_tls: false,
+            on_both: false,
+            seconds: 25,
+            memory_mib: 384.0,
+            fills_disk: false,
+            reached: &["closed"],
+            accepted: &["held"],
+            run: shippers::garbage,
         },
         // The last, since seals and merges of what it stores take their time.
         Class {

@@ -26,6 +26,27 @@ pub(crate) fn attacker(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, FIRST_ATTACKER + number))
 }
 
+/// The listeners for log shippers: the variable with the address, the variable with the file of the
+/// token that senders stand for, and the beginning of the line that tells the address.
+pub(crate) const SHIPPERS: [(&str, Option<&str>, &str); 4] = [
+    (
+        "LOGMILL_SYSLOG__TCP",
+        Some("LOGMILL_SYSLOG__TOKEN_FILE"),
+        "syslog over TCP: ",
+    ),
+    (
+        "LOGMILL_RELP__LISTEN",
+        Some("LOGMILL_RELP__TOKEN_FILE"),
+        "RELP: ",
+    ),
+    (
+        "LOGMILL_FLUENT__LISTEN",
+        Some("LOGMILL_FLUENT__TOKEN_FILE"),
+        "Fluent: ",
+    ),
+    ("LOGMILL_SERVER__OTLP_GRPC", None, "OTLP exporters (gRPC): "),
+];
+
 /// A connection with or without TLS.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -37,14 +58,22 @@ pub(crate) type Connection = Box<dyn Io>;
 #[derive(Clone)]
 pub(crate) struct Door {
     address: SocketAddr,
+    /// The listeners for log shippers, in the order of [`SHIPPERS`].
+    shippers: Vec<SocketAddr>,
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Door {
-    /// Takes the address of a server, and the certificate that it shows if it speaks TLS.
-    pub(crate) fn new(address: &str, certificate: Option<&Path>) -> Self {
+    /// Takes the address of a server and those of its listeners for shippers, and the certificate
+    /// that it shows if it speaks TLS.
+    pub(crate) fn new(
+        address: &str,
+        shippers: Vec<SocketAddr>,
+        certificate: Option<&Path>,
+    ) -> Self {
         Self {
             address: address.parse().expect("an address"),
+            shippers,
             tls: certificate.map(trusting),
         }
     }
@@ -56,11 +85,12 @@ impl Door {
 
     /// Connects without the handshake of TLS.
     pub(crate) async fn tcp(&self, from: IpAddr) -> io::Result<TcpStream> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::new(from, 0))?;
-        let stream = socket.connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
+        tcp_to(self.address, from).await
+    }
+
+    /// Connects to a listener for shippers without the handshake of TLS.
+    pub(crate) async fn shipper(&self, which: usize, from: IpAddr) -> io::Result<TcpStream> {
+        tcp_to(self.shippers[which], from).await
     }
 
     pub(crate) async fn connect(&self, from: IpAddr) -> io::Result<Connection> {
@@ -84,6 +114,14 @@ impl Door {
         client.write_tls(&mut hello).expect("written to memory");
         hello
     }
+}
+
+async fn tcp_to(address: SocketAddr, from: IpAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(from, 0))?;
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 fn localhost() -> ServerName<'static> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::door::{Door, NORMAL};
+use super::door::{Door, NORMAL, SHIPPERS};
 use super::http;
 
 /// A server must answer within this time.
@@ -112,15 +112,37 @@ impl House {
                 .env("LOGMILL_TLS__CERT", &cert)
                 .env("LOGMILL_TLS__KEY", &key);
         }
+        let token = self.folder.join("stolen-shipper.token");
+        std::fs::write(&token, &self.tokens.stolen_shipper).expect("a file");
+        for (listens, has_token, _) in SHIPPERS {
+            command.env(listens, "127.0.0.1:0");
+            command.envs(has_token.map(|variable| (variable, &token)));
+        }
         let mut child = command.spawn().expect("the server starts");
-        let mut first = String::new();
         let stdout = child.stdout.take().expect("BUG: its output is piped");
-        BufReader::new(stdout)
-            .read_line(&mut first)
-            .expect("a line of the server");
+        let mut lines = BufReader::new(stdout).lines();
+        let mut told: Vec<String> = Vec::new();
+        let find = |told: &[String], begins: &str| {
+            let mut found = told.iter().filter_map(|line| line.strip_prefix(begins));
+            found.next().map(str::to_owned)
+        };
+        let shippers = loop {
+            let found = SHIPPERS.map(|(_, _, begins)| find(&told, begins));
+            let found: Option<Vec<String>> = found.into_iter().collect();
+            if let Some(found) = found {
+                break found;
+            }
+            let line = lines.next().expect("the server tells its addresses");
+            told.push(line.expect("a line of the server"));
+        };
+        let shippers = shippers.iter().map(|told| {
+            let address = told.rsplit('/').next().expect("BUG: a split gives a piece");
+            address.parse().expect("an address")
+        });
+        let first = told.first().cloned().expect("BUG: it told addresses");
         let address = first.trim_end().trim_end_matches('/').rsplit('/').next();
         let address = address.expect("BUG: a split gives a piece");
-        let door = Door::new(address, has_tls.then_some(&*cert));
+        let door = Door::new(address, shippers.collect(), has_tls.then_some(&*cert));
         let server = Server { child, door, log };
         let began = Instant::now();
         while !server.answers("/ready", PATIENCE) {

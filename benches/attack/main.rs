@@ -31,6 +31,7 @@ mod http;
 mod large;
 mod normal;
 mod oversized;
+mod shippers;
 mod slow;
 mod smuggling;
 mod stage;
