@@ -87,21 +87,22 @@ impl ArrivalCounts {
             .fetch_max(SystemClock.now_us(), Ordering::Relaxed);
     }
 
-    /// Counts the outcome of a delivery.
-    pub(super) fn finish(&self, outcome: &storage::Result<Vec<Ack>>) {
+    /// Counts the outcome of a delivery of so many items.
+    pub(super) fn finish(&self, items: u64, outcome: &storage::Result<Vec<Ack>>) {
         let acks = match outcome {
             Ok(acks) => acks,
             Err(error) => return self.refuse(error),
         };
-        for ack in acks {
-            if ack.duplicate {
-                let items = ack.accepted + ack.quarantined;
-                self.duplicates.fetch_add(items, Ordering::Relaxed);
-            } else {
-                self.stored.fetch_add(ack.accepted, Ordering::Relaxed);
-                self.quarantined
-                    .fetch_add(ack.quarantined, Ordering::Relaxed);
-            }
+        let new = acks.iter().filter(|ack| !ack.duplicate);
+        let (stored, quarantined) = new.fold((0, 0), |(stored, quarantined), ack| {
+            (stored + ack.accepted, quarantined + ack.quarantined)
+        });
+        self.stored.fetch_add(stored, Ordering::Relaxed);
+        self.quarantined.fetch_add(quarantined, Ordering::Relaxed);
+        // The answer to a duplicate counts the first copy, or nothing where that is long ago.
+        if acks.iter().any(|ack| ack.duplicate) {
+            let known = items.saturating_sub(stored + quarantined);
+            self.duplicates.fetch_add(known, Ordering::Relaxed);
         }
         self.error.lock().take();
     }

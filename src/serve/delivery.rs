@@ -130,10 +130,11 @@ impl ParsedDelivery {
         }
         let ack = self.not_stored();
         let counts = Arc::clone(&self.counts);
-        counts.receive(ack.accepted + ack.quarantined, self.bytes);
+        let items = ack.accepted + ack.quarantined;
+        counts.receive(items, self.bytes);
         let (send, receive) = oneshot::channel();
         let reply: Reply = Box::new(move |outcome| {
-            self.counts.finish(&outcome);
+            self.counts.finish(items, &outcome);
             // A client that has gone does not learn it; a retry under its identity will.
             let _ignored = send.send(outcome);
         });

@@ -50,6 +50,8 @@ const KEPT: [&str; 5] = [
     "idempotency-key",
     "user-agent",
 ];
+/// Compressions of messages.
+const ENCODINGS: [&str; 3] = ["gzip", "zstd", "deflate"];
 /// Metadata of a call that a request has as parameters.
 const PARAMETERS: [(&str, &str); 3] = [
     ("x-logmill-w", "w"),
@@ -67,6 +69,8 @@ struct OtlpGrpc {
 #[derive(Debug)]
 struct Exports {
     front: Front,
+    /// The name under which the listener knows itself.
+    host: HeaderValue,
 }
 
 /// Returns the listener at an address; `ready` is called with its URL. Returns `None` if it is off.
@@ -86,7 +90,9 @@ pub(crate) fn otlp_grpc(
         let address = listener.local_addr()?;
         let front = Front::new(app.of(serving), address);
         ready(&super::url_of(address, serving.tls.is_some()));
-        let calls = Arc::new(Exports { front });
+        let host = address.to_string();
+        let host = HeaderValue::try_from(host).expect("BUG: an address is ASCII");
+        let calls = Arc::new(Exports { front, host });
         let service = Listener::new("otlp_grpc", serving, listener, OtlpGrpc { calls });
         Ok(Some(Box::new(service)))
     })))
@@ -133,7 +139,7 @@ impl Exports {
         let sent = tokio::time::timeout(LENGTH_WITHIN, Sent::read(Body::new(body)));
         let late = |_| Status::deadline_exceeded("the call has sent no message in 10 s");
         let sent = sent.await.map_err(late)??;
-        let headers = headers(&head, sent.is_compressed);
+        let headers = self.headers(&head, sent.is_compressed)?;
         let mut request = Request::new(sent.body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = target(&head.headers)?;
@@ -148,12 +154,51 @@ impl Exports {
         }
         let error = RpcStatus::decode(body).unwrap_or_default();
         let code = match status {
-            // Exporters lose what is refused with RESOURCE_EXHAUSTED.
+            // Exporters lose what is refused with RESOURCE_EXHAUSTED or INVALID_ARGUMENT.
             StatusCode::TOO_MANY_REQUESTS => Code::Unavailable,
             _ => Code::from(error.code),
         };
         Err(Status::new(code, error.message))
     }
+}
+
+impl Exports {
+    /// Returns the headers of the request. The name by which the client knows the server is left
+    /// out: a proxy may have changed it, and no page of a browser can make a call.
+    fn headers(&self, call: &Parts, is_compressed: bool) -> Result<HeaderMap, Status> {
+        let mut headers = HeaderMap::new();
+        for name in KEPT {
+            for value in call.headers.get_all(name) {
+                headers.append(HeaderName::from_static(name), value.clone());
+            }
+        }
+        headers.insert(header::HOST, self.host.clone());
+        let protobuf = HeaderValue::from_static("application/x-protobuf");
+        headers.insert(header::CONTENT_TYPE, protobuf);
+        if is_compressed {
+            headers.insert(header::CONTENT_ENCODING, encoding(&call.headers)?);
+        }
+        Ok(headers)
+    }
+}
+
+/// Returns the compression of the message, if it means the same in both protocols: snappy of gRPC
+/// has frames, and that of HTTP none.
+fn encoding(metadata: &HeaderMap) -> Result<HeaderValue, Status> {
+    let named = metadata.get("grpc-encoding").map(HeaderValue::as_bytes);
+    let known = ENCODINGS
+        .iter()
+        .find(|known| named == Some(known.as_bytes()));
+    if let Some(known) = known {
+        return Ok(HeaderValue::from_static(known));
+    }
+    let accepted = ENCODINGS.join(",");
+    let mut refused = Status::unimplemented(format!("the compression is none of {accepted}"));
+    let accepted = accepted.parse().expect("BUG: names are ASCII");
+    refused
+        .metadata_mut()
+        .insert("grpc-accept-encoding", accepted);
+    Err(refused)
 }
 
 /// Checks the name of a call. Exporters do not send a call again that is not served.
@@ -181,23 +226,4 @@ fn target(metadata: &HeaderMap) -> Result<Uri, Status> {
     }
     let parsed = target.parse();
     parsed.map_err(|_| Status::invalid_argument("the metadata x-logmill-… are too long"))
-}
-
-fn headers(call: &Parts, is_compressed: bool) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    for name in KEPT {
-        for value in call.headers.get_all(name) {
-            headers.append(HeaderName::from_static(name), value.clone());
-        }
-    }
-    let protobuf = HeaderValue::from_static("application/x-protobuf");
-    headers.insert(header::CONTENT_TYPE, protobuf);
-    if is_compressed && let Some(encoding) = call.headers.get("grpc-encoding") {
-        headers.insert(header::CONTENT_ENCODING, encoding.clone());
-    }
-    let authority = call.uri.authority().map(|authority| authority.as_str());
-    if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
-        headers.insert(header::HOST, host);
-    }
-    headers
 }

@@ -12,18 +12,21 @@ const EVERY_MS = 2000;
 /// What can send, and how: `lines(stream)` is the text to paste.
 export function senders({ origin, hostname, protocol }) {
   const secure = protocol === "https:";
-  const option = (flag, port) => `# start the server with: logmill serve ${flag} ${hostname}:${port}\n`;
+  const isLocal = hostname === "localhost" || hostname === "127.0.0.1";
+  const listens = isLocal ? "127.0.0.1" : "0.0.0.0";
+  const option = (flag, port) => `# start the server with: logmill serve ${flag} ${listens}:${port}\n`;
+  const address = `${protocol}//${hostname}:${portOf(origin)}`;
   return [
     { name: "Log files, followed", lines: (stream) => `logmill ship /var/log/nginx/access.log --server ${origin} --stream ${stream}`, hint: "Through every rotation, each line once; --print-unit gives a service for systemd." },
     { name: "Log files, once", lines: (stream) => `logmill import /var/log/nginx/access.log* --server ${origin} --stream ${stream}`, hint: "Files, folders and patterns, compressed or not; the same command again adds what is new." },
     { name: "curl", lines: (stream) => `echo '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326' \\\n  | curl --data-binary @- ${origin}/api/v1/ingest/${stream}`, hint: "Lines of an access log, JSON, syslog and others: the format is found." },
     { name: "OpenTelemetry", lines: (stream) => `export OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=${origin}/v1/logs\nexport OTEL_EXPORTER_OTLP_LOGS_PROTOCOL=http/protobuf\nexport OTEL_EXPORTER_OTLP_LOGS_HEADERS=x-logmill-stream=${stream}\nexport OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none`, hint: "Without the header the stream is the resource's service.name." },
-    { name: "Filebeat, Logstash", lines: (stream) => `output.elasticsearch:\n  hosts: ["${origin}/elasticsearch"]\n  index: "${stream}"\nsetup.template.enabled: false\nsetup.ilm.enabled: false`, hint: "The index is the stream." },
-    { name: "Grafana Alloy, Promtail", lines: () => `loki.write "logmill" {\n  endpoint { url = "${origin}/loki/api/v1/push" }\n}`, hint: "The label stream, service_name, job or app names the stream." },
-    { name: "Fluent Bit", lines: (stream) => `[OUTPUT]\n    Name       http\n    Match      *\n    Host       ${hostname}\n    Port       ${portOf(origin)}\n    URI        /api/v1/ingest/${stream}?format=json\n    Format     json_lines${secure ? "\n    tls        on" : ""}`, hint: "Or its forward output, as for Fluentd." },
-    { name: "Fluentd", lines: () => `${option("--fluent", 24224)}<match **>\n  @type forward\n  require_ack_response true\n  <server>\n    host ${hostname}\n    port 24224\n  </server>\n</match>`, hint: "A chunk that is sent again is stored once." },
-    { name: "rsyslog (RELP)", lines: () => `${option("--relp", 2514)}module(load="omrelp")\ntemplate(name="logmill" type="string" string="<%PRI%>1 %TIMESTAMP:::date-rfc3339% %HOSTNAME% %APP-NAME% %PROCID% %MSGID% %STRUCTURED-DATA% %msg%")\naction(type="omrelp" target="${hostname}" port="2514" template="logmill"\n       action.resumeRetryCount="-1" action.resumeInterval="1"\n       queue.type="Disk" queue.filename="logmill-relp" queue.saveOnShutdown="on")`, hint: "Each message is acknowledged once it is stored." },
-    { name: "syslog, nginx directly", lines: () => `${option("--syslog", 5514)}# nginx\naccess_log syslog:server=${hostname}:5514,tag=nginx combined;\n# a shell\nlogger -n ${hostname} -P 5514 -T -t backup finished`, hint: "Datagrams (nginx) can be lost on their way; messages over TCP are not acknowledged." },
+    { name: "Filebeat", lines: (stream) => `output.elasticsearch:\n  hosts: ["${address}/elasticsearch"]\n  index: "${stream}"\nsetup.template.enabled: false\nsetup.ilm.enabled: false`, hint: "The index is the stream." },
+    { name: "Grafana Alloy", lines: () => `loki.write "logmill" {\n  endpoint { url = "${origin}/loki/api/v1/push" }\n}`, hint: "The label stream, service_name, job or app names the stream." },
+    { name: "Fluent Bit", lines: (stream) => `[OUTPUT]\n    Name       http\n    Match      *\n    Host       ${hostname}\n    Port       ${portOf(origin)}\n    URI        /api/v1/ingest/${stream}?format=json\n    Format     json_lines\n    Retry_Limit no_limits${secure ? "\n    tls        on" : ""}`, hint: "Or its forward output, as for Fluentd." },
+    { name: "Fluentd", lines: () => `${option("--fluent", 24224)}<match **>\n  @type forward\n  require_ack_response true\n${secure ? "  transport tls\n" : ""}  <server>\n    host ${hostname}\n    port 24224\n  </server>\n</match>`, hint: "A chunk that is sent again is stored once." },
+    { name: "rsyslog (RELP)", lines: () => `${option("--relp", 2514)}module(load="omrelp")\ntemplate(name="logmill" type="string" string="<%PRI%>1 %TIMESTAMP:::date-rfc3339% %HOSTNAME% %APP-NAME% %PROCID% %MSGID% %STRUCTURED-DATA% %msg%")\naction(type="omrelp" target="${hostname}" port="2514"${secure ? " tls=\"on\"" : ""} template="logmill"\n       action.resumeRetryCount="-1" action.resumeInterval="1"\n       queue.type="Disk" queue.filename="logmill-relp" queue.saveOnShutdown="on")`, hint: "Each message is acknowledged once it is stored." },
+    { name: "syslog", lines: () => `${option(secure ? "--syslog-tcp" : "--syslog", 5514)}# rsyslog\naction(type="omfwd" target="${hostname}" port="5514" protocol="tcp" TCP_Framing="octet-counted"\n       action.resumeRetryCount="-1" action.resumeInterval="1")${secure ? "" : `\n# nginx\naccess_log syslog:server=${hostname}:5514,tag=nginx combined;`}`, hint: secure ? "With TLS, rsyslog needs its StreamDriver too: see docs/shippers/syslog.md." : "Datagrams (nginx) can be lost on their way; messages over TCP are not acknowledged." },
   ];
 }
 
@@ -59,15 +62,13 @@ function write() {
 async function refresh() {
   clearTimeout(timer);
   const problem = byId("add-problem");
-  try {
-    const [arrivals, quarantined] = await Promise.all([run(ask.arrivals()), run(ask.quarantined())]);
-    fillRows("add-arrivals", arrivals.rows.map(arrivalRow), 8, "Nothing has come since the server started.");
-    fillRows("add-quarantine", quarantined.rows.map(quarantineRow), 5, "Nothing is in quarantine.");
-    problem.hidden = true;
-  } catch (error) {
-    problem.textContent = error.message;
-    problem.hidden = false;
-  }
+  // An account of some streams may ask neither of them.
+  const [arrivals, quarantined] = await Promise.allSettled([run(ask.arrivals()), run(ask.quarantined())]);
+  if (arrivals.value) fillRows("add-arrivals", arrivals.value.rows.map(arrivalRow), 8, "Nothing has come since the server started.");
+  if (quarantined.value) fillRows("add-quarantine", quarantined.value.rows.map(quarantineRow), 5, "Nothing is in quarantine.");
+  const failed = arrivals.reason ?? quarantined.reason;
+  problem.hidden = !failed;
+  problem.textContent = failed?.message ?? "";
   if (dialog.open) timer = setTimeout(refresh, EVERY_MS);
 }
 

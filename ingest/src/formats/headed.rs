@@ -258,7 +258,11 @@ impl Header {
 
     /// Takes a line that is not empty if it is a header, or returns `None`.
     pub(crate) fn take(&mut self, line: &[u8]) -> Option<Result<(), Bad>> {
-        let line = line.strip_prefix(MARK).unwrap_or(line);
+        let mut line = line;
+        // A parser has removed the first mark of a source, and a search has not.
+        while let Some(behind) = line.strip_prefix(MARK) {
+            line = behind;
+        }
         let is_long = line.len() > HEADER_LINE_BYTES_MAX;
         let text = match (self.syntax, &self.fields) {
             (Syntax::W3c, fields) => {

@@ -51,14 +51,7 @@ const BEFORE_PATTERNS: usize = 10;
 /// have the events and quarantined lines of one.
 pub fn line_formats(bytes: &[u8]) {
     let ([format, flags, low, high], lines) = choices(bytes);
-    let (before, behind) = Format::ALL.split_at(BEFORE_PATTERNS);
-    let formats = before
-        .iter()
-        .chain(&*PATTERNED)
-        .chain(behind)
-        .chain(&*NAMED);
-    let formats: Vec<&Format> = formats.collect();
-    let format = formats[usize::from(format) % formats.len()];
+    let format = format_of(format);
     let options = options(format.clone(), flags);
     let ordered = options.ordered;
     let mut parser = Parser::new(options.clone());
@@ -130,6 +123,18 @@ fn check_header(
     let place = |item: &Quarantined| (item.reason, item.line, item.byte, item.raw.clone());
     let alone = alone.quarantine.iter().map(place);
     assert!(alone.eq(second.quarantine.iter().map(place)));
+}
+
+/// Returns the format that the first byte of an input stands for.
+pub(super) fn format_of(byte: u8) -> &'static Format {
+    let (before, behind) = Format::ALL.split_at(BEFORE_PATTERNS);
+    let formats = before
+        .iter()
+        .chain(&*PATTERNED)
+        .chain(behind)
+        .chain(&*NAMED);
+    let formats: Vec<&Format> = formats.collect();
+    formats[usize::from(byte) % formats.len()]
 }
 
 fn options(format: Format, flags: u8) -> ParseOptions {

@@ -5,6 +5,8 @@ mod replay;
 
 use replay::replay;
 
+use crate::Format;
+
 #[test]
 fn lines_are_events_or_quarantined_wherever_blocks_end() {
     replay("line_formats", super::line_formats);
@@ -28,4 +30,32 @@ fn records_of_shippers_are_events_or_quarantined() {
 #[test]
 fn bodies_stay_within_their_limit() {
     replay("bodies", super::bodies);
+}
+
+/// All short sources of the pieces that decide about a header, cut at each place.
+#[test]
+fn every_short_source_with_marks_and_headers_has_one_meaning() {
+    const PIECES: [&str; 7] = ["\u{feff}", "\n", "\r\n", "a", "a,b", "#Fields: a b", "\""];
+    const LENGTH: u32 = 4;
+    let is_headed = |byte: &u8| {
+        matches!(
+            super::line_formats::format_of(*byte),
+            Format::Csv | Format::W3c
+        )
+    };
+    for format in (0..64).filter(is_headed) {
+        for nth in 0..PIECES.len().pow(LENGTH) {
+            let mut pieces = nth;
+            let mut lines = String::new();
+            for _ in 0..LENGTH {
+                lines += PIECES[pieces % PIECES.len()];
+                pieces /= PIECES.len();
+            }
+            for cut in 0..u8::try_from(lines.len()).expect("a short source") {
+                // The options keep values of JSON out, as an input of the fuzzer does.
+                let input = [&[format, 1 << 4, cut, 0], lines.as_bytes()].concat();
+                super::line_formats(&input);
+            }
+        }
+    }
 }

@@ -102,8 +102,11 @@ impl ErrorForm {
                 body
             }
             Self::Otlp { is_protobuf } => {
-                // Only some statuses are tried again by exporters; 507 is not among them.
-                if head.status == StatusCode::INSUFFICIENT_STORAGE {
+                // Only some statuses are tried again by exporters; these are not among them.
+                if matches!(
+                    head.status,
+                    StatusCode::INSUFFICIENT_STORAGE | StatusCode::REQUEST_TIMEOUT
+                ) {
                     head.status = StatusCode::SERVICE_UNAVAILABLE;
                 }
                 let code = rpc_code(head.status);
