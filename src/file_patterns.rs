@@ -53,11 +53,13 @@ pub(crate) fn in_folder(
     Ok(())
 }
 
-/// Adds the paths that match a pattern, one level of folders after the other.
-///
-/// # Errors
-/// Errors of reading a folder.
-pub(crate) fn matching(pattern: &Path, found: &mut BTreeSet<PathBuf>) -> std::io::Result<()> {
+/// A folder that cannot be read.
+pub(crate) type Unreadable = (PathBuf, std::io::Error);
+
+/// Adds the paths that match a pattern, one level of folders after the other. Returns the folders
+/// that cannot be read; those beside them are.
+pub(crate) fn matching(pattern: &Path, found: &mut BTreeSet<PathBuf>) -> Vec<Unreadable> {
+    let mut unreadable = Vec::new();
     let mut level: BTreeSet<PathBuf> = BTreeSet::from([PathBuf::new()]);
     for part in pattern.components() {
         let text = part.as_os_str().to_string_lossy();
@@ -76,10 +78,12 @@ pub(crate) fn matching(pattern: &Path, found: &mut BTreeSet<PathBuf>) -> std::io
                 true => Path::new("."),
                 false => &path,
             };
-            in_folder(folder, passes, &mut next)?;
+            if let Err(error) = in_folder(folder, passes, &mut next) {
+                unreadable.push((folder.to_owned(), error));
+            }
         }
         level = next;
     }
     found.extend(level);
-    Ok(())
+    unreadable
 }

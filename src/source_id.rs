@@ -197,7 +197,7 @@ impl Producers {
                     return Ok(KnownSource {
                         values: ingest::holds_values(&head),
                         source: origin.from(found.from)?,
-                        ..found
+                        ..*found
                     });
                 }
             }
@@ -236,7 +236,7 @@ impl Producers {
             producer: Some(producer),
             ..KnownSource::new(Box::new(std::io::empty()), format)
         };
-        Ok(Search::Found(match found {
+        Ok(Search::Found(Box::new(match found {
             None => known,
             Some((state, reached)) => KnownSource {
                 from: state.position.to,
@@ -247,7 +247,7 @@ impl Producers {
                 format: reached.search.format(),
                 ..known
             },
-        }))
+        })))
     }
 
     /// Returns the producers whose fingerprint a content has that begins as `head` does.
@@ -342,7 +342,7 @@ impl Producers {
 
 /// The outcome of one search for a source.
 enum Search {
-    Found(KnownSource),
+    Found(Box<KnownSource>),
     /// The list lacks a producer that the store has.
     Missed(String),
 }

@@ -16,6 +16,9 @@ use crate::failure::Result;
 /// The longest wait for one answer to a shipper. A server answers within seconds; after a minute
 /// the connection is dead, and the outcome unknown.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The pace of the slowest link on which a batch arrives, bytes a second. Without an allowance for
+/// its length a large one would be sent again for ever.
+const PACE_MIN: u64 = 4 << 10;
 
 /// One batch of lines.
 #[derive(Debug)]
@@ -95,7 +98,8 @@ impl Client {
     /// # Errors
     /// The [`Refusal`], by which the shipper decides what comes next.
     pub(crate) fn deliver(&self, request: &IngestRequest<'_>) -> Result<IngestAnswer, Refusal> {
-        self.decided(self.post_batch(request, Some(ANSWER_LIMIT)))
+        let on_its_way = Duration::from_secs(request.body.len() as u64 / PACE_MIN);
+        self.decided(self.post_batch(request, Some(ANSWER_LIMIT + on_its_way)))
     }
 
     /// Returns what [`Client::source_names`] returns, to a shipper.

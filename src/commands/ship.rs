@@ -15,6 +15,8 @@ use crate::ship::{self, ShipOptions, ShipTarget};
 
 /// Options whose values are paths.
 const FILES: [&str; 3] = ["--token-file", "--ca-file", "--config"];
+/// Options without a value.
+const FLAGS: [&str; 3] = ["--journal", "--from-end", "--once"];
 /// The longest `--site`, in bytes: each row of a batch may repeat it.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -96,10 +98,11 @@ fn words_of_unit(
     here: &Path,
 ) -> Vec<String> {
     let given: Vec<&Path> = options.targets.iter().map(ShipTarget::path).collect();
-    let mut is_path = false;
+    let (mut is_path, mut is_value) = (false, false);
     let mut unit = Vec::new();
     for word in words.filter(|word| word != "--print-unit") {
-        let is_target = given.iter().any(|path| *path == Path::new(&word));
+        // A value of an option may be spelled like a target.
+        let is_target = !is_value && given.iter().any(|path| *path == Path::new(&word));
         // The first part of a path that is absolute already replaces the folder.
         let absolute = |path: &str| here.join(path).display().to_string();
         let split = word
@@ -111,6 +114,7 @@ fn words_of_unit(
             None => word.clone(),
         });
         is_path = FILES.contains(&&*word);
+        is_value = word.starts_with("--") && !word.contains('=') && !FLAGS.contains(&&*word);
     }
     unit
 }

@@ -80,7 +80,7 @@ impl Shipper<'_> {
             Err(Trouble::Ended) => return Err(Ended),
             Err(Trouble::File(_)) if self.link.has_ended() => return Err(Ended),
             Err(Trouble::File(error)) => {
-                file.next = now + TROUBLE_PAUSE;
+                file.pause(now + TROUBLE_PAUSE);
                 // Damaged content stays damaged until the file changes.
                 if !file.is_plain() || self.options.once {
                     file.looked = Some(job.seen);

@@ -47,7 +47,15 @@ pub(crate) fn run(
     });
     let mut counts = *shipper.counts.lock();
     counts.retries = shipper.link.retries();
-    (counts, shipper.link.failure().map_or(Ok(()), Err))
+    let outcome = match (shipper.link.failure(), shipper.files.lock().troubled()) {
+        (Some(failure), _) => Err(failure),
+        (None, 1..) if options.once => Err(Failure::new(
+            FAILED,
+            "not everything could be read; the log names the files",
+        )),
+        (None, _) => Ok(()),
+    };
+    (counts, outcome)
 }
 
 /// Fails at once where no later attempt can succeed: wrong credentials are found before the first

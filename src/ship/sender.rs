@@ -79,16 +79,16 @@ impl<'a> Shipper<'a> {
 
     /// Looks at all files; `finds` reads the paths that the arguments stand for, too.
     pub(super) fn look(&self, now: Instant, finds: bool) {
-        let found = match finds.then(|| paths(&self.options.targets)) {
-            Some(Ok(found)) => Some(FoundFile::at(found)),
-            Some(Err(error)) => {
-                tracing::warn!("{error}");
-                None
-            }
-            None => None,
-        };
+        let found = finds.then(|| {
+            let (found, unreadable) = paths(&self.options.targets);
+            (FoundFile::at(found), unreadable)
+        });
         let mut files = self.files.lock();
-        if let Some(found) = found {
+        if let Some((found, unreadable)) = found {
+            for (folder, error) in unreadable {
+                let trouble = format!("cannot be read: {error}; it is tried again");
+                files.report(&folder, &trouble);
+            }
             files.place(&found, now);
         }
         files.look(now);
@@ -110,7 +110,7 @@ impl<'a> Shipper<'a> {
         match outcome {
             Err(Trouble::Ended) => return Err(Ended),
             Err(Trouble::File(error)) => {
-                file.next = now + TROUBLE_PAUSE;
+                file.pause(now + TROUBLE_PAUSE);
                 if self.options.once {
                     file.looked = Some(job.seen);
                     file.is_finished = job.is_complete;

@@ -36,14 +36,13 @@ fn bodies_stay_within_their_limit() {
 #[test]
 fn every_short_source_with_marks_and_headers_has_one_meaning() {
     const PIECES: [&str; 7] = ["\u{feff}", "\n", "\r\n", "a", "a,b", "#Fields: a b", "\""];
-    const LENGTH: u32 = 4;
-    let is_headed = |byte: &u8| {
-        matches!(
-            super::line_formats::format_of(*byte),
-            Format::Csv | Format::W3c
-        )
+    const LENGTH: u32 = 3;
+    let byte_of = |format: Format| {
+        let mut bytes = 0..=u8::MAX;
+        let byte = bytes.find(|byte| *super::line_formats::format_of(*byte) == format);
+        byte.expect("a byte of the format")
     };
-    for format in (0..64).filter(is_headed) {
+    for format in [Format::Csv, Format::W3c].map(byte_of) {
         for nth in 0..PIECES.len().pow(LENGTH) {
             let mut pieces = nth;
             let mut lines = String::new();

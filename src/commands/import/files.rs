@@ -65,7 +65,10 @@ fn stood_for(argument: &Path) -> Result<Vec<InputFile>> {
     }
     let mut paths = BTreeSet::new();
     if is_pattern(argument).map_err(Failure::usage)? {
-        matching(argument, &mut paths).map_err(failed)?;
+        if let Some((folder, error)) = matching(argument, &mut paths).into_iter().next() {
+            let why = format!("{}: {error}", folder.display());
+            return Err(Failure::new(FAILED, why));
+        }
         paths.retain(|path| path.is_file());
         if paths.is_empty() {
             let why = format!("{}: no file matches", argument.display());
@@ -85,7 +88,7 @@ fn stood_for(argument: &Path) -> Result<Vec<InputFile>> {
 fn read(path: PathBuf) -> std::io::Result<InputFile> {
     let metadata = std::fs::metadata(&path)?;
     Ok(InputFile {
-        bytes: metadata.is_file().then(|| metadata.len()),
+        bytes: metadata.is_file().then_some(metadata.len()),
         changed: metadata.modified().ok(),
         path,
     })

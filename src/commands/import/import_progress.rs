@@ -25,6 +25,7 @@ pub(super) struct ImportProgress {
     bytes_done: u64,
     /// Bytes that an earlier import had taken: their speed says nothing about the rest.
     bytes_known: u64,
+    file_known: u64,
     file_bytes: u64,
     /// Bytes of the file that were read.
     file_read: Arc<AtomicU64>,
@@ -43,6 +44,7 @@ impl ImportProgress {
             files_done: 0,
             bytes_done: 0,
             bytes_known: 0,
+            file_known: 0,
             file_bytes: 0,
             file_read: Arc::default(),
         }
@@ -84,13 +86,14 @@ impl ImportProgress {
             0 => self.file_read.load(Ordering::Relaxed),
             bytes => bytes,
         };
+        self.bytes_known += std::mem::take(&mut self.file_known);
         self.file_bytes = 0;
         self.file_read = Arc::default();
     }
 
     /// Notes that what was read of the file so far was known.
     pub(super) fn skip(&mut self) {
-        self.bytes_known += self.file_read.load(Ordering::Relaxed);
+        self.file_known = self.file_read.load(Ordering::Relaxed);
     }
 
     fn read(&self) -> u64 {
@@ -137,7 +140,8 @@ impl ImportProgress {
 
     /// Returns the time that the rest takes at the speed so far.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
-        let new = self.read().saturating_sub(self.bytes_known);
+        let known = self.bytes_known + self.file_known;
+        let new = self.read().saturating_sub(known);
         let missing = self.bytes?.saturating_sub(self.read());
         let seconds = elapsed.as_secs_f64() * missing as f64 / new as f64;
         Duration::try_from_secs_f64(seconds).ok()

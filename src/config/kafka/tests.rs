@@ -1,7 +1,7 @@
 use super::*;
 
 fn problems(text: &str) -> Vec<String> {
-    let config: Config = toml::from_str(text).unwrap();
+    let config: Config = toml::from_str(text).expect("a configuration");
     let mut problems = Vec::new();
     config.kafka_problems(&mut problems);
     problems

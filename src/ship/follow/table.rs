@@ -12,6 +12,9 @@ use super::guard::Guard;
 use super::tracked::{FileState, Tracked};
 use crate::source_id::OtherProducers;
 
+/// Files beyond which one that is read to its end is not kept open for programs that write on.
+const HELD_MAX: usize = 2000;
+
 /// Files that are followed, by a number that is never used twice.
 #[derive(Default)]
 pub(crate) struct FollowedFiles {
@@ -24,6 +27,13 @@ pub(crate) struct FollowedFiles {
     reported: HashSet<PathBuf>,
     /// The paths were read at least once.
     has_found: bool,
+}
+
+/// The part of a file that the server has.
+struct SentFile {
+    epoch: u64,
+    bytes: u64,
+    is_all: bool,
 }
 
 /// A path with the inode that was there.
@@ -130,16 +140,46 @@ impl FollowedFiles {
         for file in self.files.values_mut() {
             file.look(now);
         }
+        let sent = self.sent();
+        let is_crowded = self.files.len() > HELD_MAX;
         let is_over = |file: &Tracked| {
-            let is_empty = file.seen.len == 0 && matches!(file.state, FileState::Unknown);
-            let is_copy = matches!(file.state, FileState::Copy { .. } | FileState::Done);
-            let is_finished = file.is_finished && !file.has_changed();
-            let is_over = is_finished || is_empty && file.is_complete(now) || is_copy;
-            file.is_gone && !file.is_busy && is_over
+            let is_at_end = match &file.state {
+                FileState::Unknown if file.seen.len == 0 => file.is_complete(now),
+                FileState::Unknown | FileState::Following(_) => {
+                    file.is_finished && !file.has_changed()
+                }
+                // The last bytes of its original may be left in it alone.
+                FileState::Copy { of, epoch } => {
+                    let sent = sent.get(of).filter(|sent| sent.epoch == *epoch);
+                    sent.is_some_and(|sent| match file.is_plain() {
+                        true => sent.bytes >= file.seen.len,
+                        false => sent.is_all,
+                    })
+                }
+                FileState::Done => true,
+            };
+            let is_left = is_crowded || file.is_left(now) || !file.is_plain();
+            file.is_gone && !file.is_busy && is_at_end && is_left
         };
         self.files.retain(|_, file| !is_over(file));
         self.by_inode.retain(|_, id| self.files.contains_key(id));
         self.release_copies();
+    }
+
+    /// Returns how far the server has each followed file.
+    fn sent(&self) -> HashMap<u64, SentFile> {
+        let known = self.files.iter().filter_map(|(id, file)| {
+            let FileState::Following(position) = &file.state else {
+                return None;
+            };
+            let sent = SentFile {
+                epoch: file.epoch,
+                bytes: if file.is_busy { 0 } else { position.at },
+                is_all: !file.is_busy && !file.has_changed(),
+            };
+            Some((*id, sent))
+        });
+        known.collect()
     }
 
     /// Copies are compared again once they have changed, or their original has.
@@ -210,6 +250,11 @@ impl FollowedFiles {
             }
         }
         producers
+    }
+
+    /// Returns the number of paths that had a trouble.
+    pub(crate) fn troubled(&self) -> usize {
+        self.reported.len()
     }
 
     /// Returns whether every file was sent as far as it goes.

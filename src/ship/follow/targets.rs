@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::file_patterns::{in_folder, is_hidden, is_pattern, matching};
+use crate::file_patterns::{Unreadable, in_folder, is_hidden, is_pattern, matching};
 
 /// Endings of compressed files.
 const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
@@ -40,39 +40,47 @@ impl ShipTarget {
         }
     }
 
-    fn find(&self, found: &mut BTreeSet<PathBuf>) -> std::io::Result<()> {
-        match self {
-            Self::Path(path) if path.is_dir() => in_folder(path, |name| !is_hidden(name), found),
+    /// Adds its paths. Returns the folders that cannot be read.
+    fn find(&self, found: &mut BTreeSet<PathBuf>) -> Vec<Unreadable> {
+        let (folder, read) = match self {
+            Self::Pattern(pattern) => return matching(pattern, found),
+            Self::Path(path) if path.is_dir() => (
+                path.as_path(),
+                in_folder(path, |name| !is_hidden(name), found),
+            ),
             Self::Path(path) => {
                 found.insert(path.clone());
                 let Some(base) = path.file_name() else {
-                    return Ok(());
+                    return Vec::new();
                 };
-                in_folder(folder_of(path), |name| is_rotation_of(name, base), found)
+                let folder = folder_of(path);
+                let rotated = in_folder(folder, |name| is_rotation_of(name, base), found);
+                (folder, rotated)
             }
-            Self::Pattern(pattern) => matching(pattern, found),
-        }
+        };
+        let failed = read.err().map(|error| (folder.to_owned(), error));
+        failed.into_iter().collect()
     }
 }
 
-/// Returns the paths of all arguments.
-///
-/// # Errors
-/// Errors of reading a folder; one that does not exist has no files.
-pub(crate) fn paths(targets: &[ShipTarget]) -> std::io::Result<BTreeSet<PathBuf>> {
-    let mut found = BTreeSet::new();
+/// Returns the paths of all arguments, and the folders that cannot be read, or stand for too many
+/// files; a folder that does not exist has no files.
+pub(crate) fn paths(targets: &[ShipTarget]) -> (BTreeSet<PathBuf>, Vec<Unreadable>) {
+    let (mut found, mut unreadable) = (BTreeSet::new(), Vec::new());
     for target in targets {
-        target.find(&mut found).map_err(|e| {
-            let shown = target.path().display();
-            std::io::Error::new(e.kind(), format!("{shown}: {e}"))
-        })?;
-        if found.len() > FILES_MAX {
-            return Err(std::io::Error::other(format!(
-                "the arguments stand for more than {FILES_MAX} files; name fewer"
-            )));
+        let mut more = BTreeSet::new();
+        unreadable.extend(target.find(&mut more));
+        match found.len() + more.len() > FILES_MAX {
+            true => unreadable.push((
+                target.path().to_owned(),
+                std::io::Error::other(format!(
+                    "the arguments stand for more than {FILES_MAX} files; name fewer"
+                )),
+            )),
+            false => found.append(&mut more),
         }
     }
-    Ok(found)
+    (found, unreadable)
 }
 
 /// Returns whether the name of a file says that it was rotated away: no program appends to it for
@@ -168,7 +176,8 @@ mod tests {
         }
         let found = |argument: &str| -> Vec<String> {
             let target = ShipTarget::new(at(argument)).expect("an argument");
-            let paths = paths(&[target]).expect("paths");
+            let (paths, unreadable) = paths(&[target]);
+            assert!(unreadable.is_empty());
             let inner = paths
                 .iter()
                 .map(|p| p.strip_prefix(dir.path()).expect("inside"));

@@ -1,6 +1,7 @@
 //! One followed file.
 
 use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,6 +21,11 @@ const SETTLE: Duration = Duration::from_secs(10);
 const SETTLE_BY_NAME: Duration = Duration::from_secs(120);
 /// A compressed file that did not change for this long is not being written any more.
 const AT_REST: Duration = Duration::from_secs(2);
+/// A file that no argument stands for any more is released after so long without a change, when it
+/// was read to its end: programs that have it open may go on. The disk gets the space of a deleted
+/// file back with it.
+const MOVED_FOR: Duration = Duration::from_secs(3600);
+const DELETED_FOR: Duration = Duration::from_secs(60);
 /// Pending bytes that are sent without waiting for more.
 const PENDING_BYTES: u64 = 256 << 10;
 
@@ -114,8 +120,12 @@ pub(crate) struct Tracked {
     /// A thread works with it.
     pub(crate) is_busy: bool,
     changed: Instant,
-    /// Nothing is done with it before.
+    /// No name of it is left.
+    is_deleted: bool,
+    /// Nothing is done with it before, but with a large or last batch.
     pub(crate) next: Instant,
+    /// Nothing at all is done with it before: it could not be read.
+    trouble_until: Option<Instant>,
 }
 
 impl Tracked {
@@ -137,8 +147,32 @@ impl Tracked {
             is_finished: false,
             is_busy: false,
             changed: age.and_then(|age| now.checked_sub(age)).unwrap_or(now),
+            is_deleted: false,
             next: now,
+            trouble_until: None,
         }
+    }
+
+    /// Leaves the file alone for some time.
+    pub(crate) fn pause(&mut self, until: Instant) {
+        self.next = until;
+        self.trouble_until = Some(until);
+    }
+
+    fn is_paused(&self, now: Instant) -> bool {
+        self.trouble_until.is_some_and(|until| now < until)
+    }
+
+    /// Returns whether no program will write into it any more, as far as its age tells: it has no
+    /// argument, and was quiet for long. A program may write on for a while.
+    pub(crate) fn is_left(&self, now: Instant) -> bool {
+        let quiet = now.saturating_duration_since(self.changed);
+        self.is_gone
+            && quiet
+                >= match self.is_deleted {
+                    true => DELETED_FOR,
+                    false => MOVED_FOR,
+                }
     }
 
     pub(crate) fn is_plain(&self) -> bool {
@@ -150,6 +184,7 @@ impl Tracked {
         let Ok(metadata) = self.file.metadata() else {
             return;
         };
+        self.is_deleted = metadata.nlink() == 0;
         let seen = FileStamp::of(&metadata);
         if seen != self.seen {
             self.seen = seen;
@@ -174,6 +209,8 @@ impl Tracked {
     /// Forgets the position: the file holds other content than that of its position.
     pub(crate) fn forget(&mut self) {
         self.state = FileState::Unknown;
+        // What it holds now was not there when the shipper started.
+        self.first_bytes = None;
         self.epoch += 1;
         self.looked = None;
         self.is_finished = false;
@@ -209,7 +246,9 @@ impl Tracked {
             return false;
         };
         let is_due = hurries || now >= self.next || self.lag_bytes() >= PENDING_BYTES;
-        !self.is_busy && (self.has_changed() && is_due || self.is_to_finish(now))
+        !self.is_busy
+            && !self.is_paused(now)
+            && (self.has_changed() && is_due || self.is_to_finish(now))
     }
 
     /// Returns whether its content is to be compared now.

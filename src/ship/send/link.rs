@@ -17,6 +17,8 @@ use crate::source_id::SourceMemory;
 
 /// Longest sleep without a look at the interrupt.
 const SLICE: Duration = Duration::from_millis(50);
+/// A machine that loses its power takes longer than this to serve again.
+const AWAY_UNNOTICED: Duration = Duration::from_secs(2);
 /// Failures of one call are logged at most this often.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
@@ -99,6 +101,8 @@ pub(crate) struct Link<'a> {
     disturbances: AtomicU64,
     has_ended: AtomicBool,
     failure: Mutex<Option<Failure>>,
+    /// Time of the last answer to a batch.
+    answered: Mutex<Instant>,
     /// It waits between attempts.
     is_paced: bool,
 }
@@ -116,6 +120,7 @@ impl<'a> Link<'a> {
             disturbances: AtomicU64::new(1),
             has_ended: AtomicBool::new(false),
             failure: Mutex::new(None),
+            answered: Mutex::new(Instant::now()),
             is_paced: true,
         }
     }
@@ -166,14 +171,19 @@ impl<'a> Link<'a> {
     ) -> Result<BatchOutcome, Ended> {
         let outcome = self.persist(|| {
             let disturbance = self.disturbance();
-            if position.confirmed != disturbance {
+            // A server that was away for a moment, unnoticed, may have lost something as well.
+            let was_away = self.answered.lock().elapsed() > AWAY_UNNOTICED;
+            if was_away || position.confirmed != disturbance {
                 if !self.has_kept(position, batch)? {
                     return Ok(BatchOutcome::Conflict);
                 }
                 position.confirmed = disturbance;
             }
             match self.receiver.deliver(batch) {
-                Ok(answer) => Ok(stored(answer, batch)),
+                Ok(answer) => {
+                    *self.answered.lock() = Instant::now();
+                    Ok(stored(answer, batch))
+                }
                 Err(Refusal::TooLarge(_)) => Ok(BatchOutcome::TooLarge),
                 Err(Refusal::Again { .. }) if seeded::is(ShipBug::UnknownIsStored) => {
                     Ok(BatchOutcome::Stored(IngestAnswer::default()))
