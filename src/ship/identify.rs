@@ -163,7 +163,7 @@ impl Shipper<'_> {
             let guard = self.files.lock().guard(id, epoch);
             undecided |= guard.is_none_or(|guard| !guard.fits(&file));
         }
-        if undecided {
+        if undecided || self.may_have_original(job)? {
             return Ok(FileContent::Undecided);
         }
         let disturbance = self.link.disturbance();
@@ -189,6 +189,22 @@ impl Shipper<'_> {
             return Ok(FileContent::Waits);
         }
         Ok(FileContent::Follow(Box::new(position)))
+    }
+
+    /// Returns whether another file may be the original of this one once it is recognised: it would
+    /// be sent as another content, and this one too.
+    fn may_have_original(&self, job: &UnknownFile) -> Result<bool, Trouble> {
+        let unsettled = self.files.lock().unsettled(job.id, job.seen.len);
+        for (guard, file) in unsettled {
+            let is_other = match guard {
+                Some(guard) => guard.fits(&file),
+                None => compare(job.content()?, &file)? == Relation::Other,
+            };
+            if !is_other {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Compares the file with the contents that the server has.

@@ -228,6 +228,22 @@ impl FollowedFiles {
         likes.collect()
     }
 
+    /// Returns the other plain files of which one may be the original of a file of this length, and
+    /// is not known to be: those that may hold other content than that of their guard, and longer
+    /// ones that are not recognised yet.
+    pub(crate) fn unsettled(&self, id: u64, length: u64) -> Vec<(Option<Guard>, Arc<File>)> {
+        let others = self.files.iter();
+        let others = others.filter(|(other, file)| **other != id && file.is_plain());
+        let unsettled = others.filter_map(|(_, file)| match &file.state {
+            FileState::Following(position) if !file.is_as_looked() => {
+                Some((Some(position.guard.clone()), Arc::clone(&file.file)))
+            }
+            FileState::Unknown if file.seen.len > length => Some((None, Arc::clone(&file.file))),
+            _ => None,
+        });
+        unsettled.collect()
+    }
+
     /// Returns the guard of a file that is followed, in the state of this number.
     pub(crate) fn guard(&self, id: u64, epoch: u64) -> Option<Guard> {
         let file = self.files.get(&id).filter(|file| file.epoch == epoch)?;

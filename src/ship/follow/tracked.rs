@@ -206,10 +206,17 @@ impl Tracked {
         }
     }
 
+    /// Returns whether the file is as it was when nothing was left to do: it holds the content of
+    /// its position.
+    pub(crate) fn is_as_looked(&self) -> bool {
+        let metadata = self.file.metadata().ok();
+        metadata.is_some_and(|metadata| self.looked == Some(FileStamp::of(&metadata)))
+    }
+
     /// Forgets the position: the file holds other content than that of its position.
     pub(crate) fn forget(&mut self) {
         self.state = FileState::Unknown;
-        // What it holds now was not there when the shipper started.
+        // Its present content was not there when the shipper started.
         self.first_bytes = None;
         self.epoch += 1;
         self.looked = None;
