@@ -25,13 +25,12 @@ mod values;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use self::front::Front;
 use crate::config::Config;
 use crate::failure::Result;
-use crate::grpc::Connection;
-use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
+use crate::grpc::Grpc;
+use crate::listen::{Address, Listener, local_address};
 use crate::serve::OpenService;
 
 /// The port of an address without one: the one of Arrow's examples.
@@ -40,12 +39,6 @@ const PORT: u16 = 8815;
 const DATABASE: &str = "logmill";
 /// The header by which InfluxDB's clients, Grafana among them, name the database.
 const DATABASE_HEADER: &str = "database";
-
-/// Flight SQL as a protocol of a listener.
-#[derive(Debug)]
-struct Flight {
-    front: Arc<Front>,
-}
 
 /// Returns the Flight SQL listener of the configuration; `ready` is called with the URI by which
 /// clients on this machine reach it. Returns `None` if it is off.
@@ -62,11 +55,9 @@ pub(crate) fn flight(
     Ok(Some(Box::new(move |serving| {
         let listener = address.bind(serving)?;
         let local = local_address(listener.local_addr()?);
-        let flight = Flight {
-            front: Arc::new(Front::new(serving)),
-        };
+        let calls = Arc::new(Front::new(serving));
         ready(&uri_of(local, serving.tls.is_some()));
-        let service = Listener::new("flight", serving, listener, flight);
+        let service = Listener::new("flight", serving, listener, Grpc { calls });
         Ok(Some(Box::new(service)))
     })))
 }
@@ -75,23 +66,4 @@ pub(crate) fn flight(
 fn uri_of(address: SocketAddr, has_tls: bool) -> String {
     let scheme = if has_tls { "grpc+tls" } else { "grpc" };
     format!("{scheme}://{address}")
-}
-
-impl Protocol for Flight {
-    async fn serve(self: Arc<Self>, accepted: Accepted) {
-        if let Some(connection) = Connection::of(accepted).await {
-            connection.serve(&self.front).await;
-        }
-    }
-
-    async fn serve_beyond(
-        self: Arc<Self>,
-        accepted: Accepted,
-        limit: Beyond,
-        has_request: Arc<AtomicBool>,
-    ) {
-        if let Some(connection) = Connection::of(accepted).await {
-            connection.refuse(limit, &has_request).await;
-        }
-    }
 }

@@ -8,10 +8,41 @@ mod connection;
 mod held;
 pub(crate) mod status;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use axum::http::{HeaderMap, header};
 
-pub(crate) use connection::{Calls, Connection};
+use self::connection::Connection;
+use crate::listen::{Accepted, Beyond, Protocol};
+
+pub(crate) use connection::Calls;
 pub(crate) use held::held;
+
+/// Calls as the protocol of a listener.
+#[derive(Debug)]
+pub(crate) struct Grpc<C> {
+    pub(crate) calls: Arc<C>,
+}
+
+impl<C: Calls> Protocol for Grpc<C> {
+    async fn serve(self: Arc<Self>, accepted: Accepted) {
+        if let Some(connection) = Connection::of(accepted).await {
+            connection.serve(&self.calls).await;
+        }
+    }
+
+    async fn serve_beyond(
+        self: Arc<Self>,
+        accepted: Accepted,
+        limit: Beyond,
+        has_request: Arc<AtomicBool>,
+    ) {
+        if let Some(connection) = Connection::of(accepted).await {
+            connection.refuse(limit, &has_request).await;
+        }
+    }
+}
 
 /// The content type of gRPC, perhaps followed by `+proto`.
 const GRPC: &[u8] = b"application/grpc";

@@ -7,7 +7,6 @@
 mod frame;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -25,8 +24,8 @@ use super::SharedApp;
 use super::front::Front;
 use super::shippers::RpcStatus;
 use crate::failure::Result;
-use crate::grpc::{Calls, Connection, is_of_a_client};
-use crate::listen::{Accepted, Address, Beyond, Listener, Peer, Protocol};
+use crate::grpc::{Calls, Grpc, is_of_a_client};
+use crate::listen::{Address, Listener, Peer};
 use crate::serve::OpenService;
 
 /// The port of an address without one, which OpenTelemetry has registered.
@@ -59,12 +58,6 @@ const PARAMETERS: [(&str, &str); 3] = [
     ("x-logmill-wtimeout", "wtimeout"),
 ];
 
-/// OTLP over gRPC as a protocol of a listener.
-#[derive(Debug)]
-struct OtlpGrpc {
-    calls: Arc<Exports>,
-}
-
 /// The calls of exporters.
 #[derive(Debug)]
 struct Exports {
@@ -93,28 +86,9 @@ pub(crate) fn otlp_grpc(
         let host = address.to_string();
         let host = HeaderValue::try_from(host).expect("BUG: an address is ASCII");
         let calls = Arc::new(Exports { front, host });
-        let service = Listener::new("otlp_grpc", serving, listener, OtlpGrpc { calls });
+        let service = Listener::new("otlp_grpc", serving, listener, Grpc { calls });
         Ok(Some(Box::new(service)))
     })))
-}
-
-impl Protocol for OtlpGrpc {
-    async fn serve(self: Arc<Self>, accepted: Accepted) {
-        if let Some(connection) = Connection::of(accepted).await {
-            connection.serve(&self.calls).await;
-        }
-    }
-
-    async fn serve_beyond(
-        self: Arc<Self>,
-        accepted: Accepted,
-        limit: Beyond,
-        has_request: Arc<AtomicBool>,
-    ) {
-        if let Some(connection) = Connection::of(accepted).await {
-            connection.refuse(limit, &has_request).await;
-        }
-    }
 }
 
 impl Calls for Exports {
