@@ -5,7 +5,6 @@
 //! * A browser cannot make a call for a page ([`is_of_a_client`]).
 
 mod connection;
-mod held;
 pub(crate) mod status;
 
 use std::sync::Arc;
@@ -17,7 +16,6 @@ use self::connection::Connection;
 use crate::listen::{Accepted, Beyond, Protocol};
 
 pub(crate) use connection::Calls;
-pub(crate) use held::held;
 
 /// Calls as the protocol of a listener.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ mod fluent;
 #[cfg(test)]
 mod fuzzing;
 mod grpc;
+mod held;
 mod intake;
 mod interrupt;
 #[cfg(feature = "kafka")]

@@ -16,7 +16,6 @@ mod connections;
 pub(crate) mod credentials;
 mod erase;
 mod front;
-mod held;
 mod indexes;
 mod ingest;
 mod login;

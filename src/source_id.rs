@@ -353,3 +353,6 @@ enum Name {
     /// The store has it, and the list lacks it.
     Missed(String),
 }
+
+#[cfg(test)]
+mod tests;

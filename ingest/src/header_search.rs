@@ -1,7 +1,7 @@
 //! The search of a source's header in its bytes, cut anywhere.
 
 use crate::formats::{Format, HEADER_LINE_BYTES_MAX, Header};
-use crate::source::{LINE_BYTES_MAX, Lines};
+use crate::source::{LINE_BYTES_MAX, Lines, SourceBlock};
 
 /// Bytes of a line that are kept: one more shows that it is too long for a header.
 const KEPT_BYTES: usize = HEADER_LINE_BYTES_MAX + 1;
@@ -89,6 +89,16 @@ impl Format {
         let mut search = HeaderSearch::new(self);
         search.take(lines);
         search.format()
+    }
+
+    /// Returns the format of what follows a block, as [`Self::after`] does. A line that is too long
+    /// is no header.
+    #[must_use]
+    pub fn behind(&self, block: &SourceBlock) -> Self {
+        match block.too_long {
+            true => self.clone(),
+            false => self.after(&block.bytes),
+        }
     }
 
     /// Returns whether some lines of this format have one that is stored: neither empty nor a

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use storage::{Name, WriteConcern};
 
 use super::{Context, Place};
-use crate::cli::ShipArgs;
+use crate::cli::{Cli, ShipArgs};
 use crate::failure::{Failure, Result};
 use crate::intake;
 use crate::interrupt::Interrupt;
@@ -15,8 +16,6 @@ use crate::ship::{self, ShipOptions, ShipTarget};
 
 /// Options whose values are paths.
 const FILES: [&str; 3] = ["--token-file", "--ca-file", "--config"];
-/// Options without a value.
-const FLAGS: [&str; 3] = ["--journal", "--from-end", "--once"];
 /// The longest `--site`, in bytes: each row of a batch may repeat it.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -98,6 +97,11 @@ fn words_of_unit(
     here: &Path,
 ) -> Vec<String> {
     let given: Vec<&Path> = options.targets.iter().map(ShipTarget::path).collect();
+    let cli = Cli::command();
+    let ship = cli.find_subcommand("ship").expect("BUG: a command");
+    let valued = cli.get_arguments().chain(ship.get_arguments());
+    let valued = valued.filter(|option| option.get_action().takes_values());
+    let valued: Vec<&str> = valued.filter_map(|option| option.get_long()).collect();
     let (mut is_path, mut is_value) = (false, false);
     let mut unit = Vec::new();
     for word in words.filter(|word| word != "--print-unit") {
@@ -114,7 +118,9 @@ fn words_of_unit(
             None => word.clone(),
         });
         is_path = FILES.contains(&&*word);
-        is_value = word.starts_with("--") && !word.contains('=') && !FLAGS.contains(&&*word);
+        is_value = word
+            .strip_prefix("--")
+            .is_some_and(|name| valued.contains(&name));
     }
     unit
 }

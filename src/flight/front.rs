@@ -26,7 +26,8 @@ use super::{DATABASE, DATABASE_HEADER};
 use crate::access::token::Token;
 use crate::access::{Action, Credentials, Principal, Target};
 use crate::failure::Class;
-use crate::grpc::{Calls, held, is_of_a_client};
+use crate::grpc::{Calls, is_of_a_client};
+use crate::held::held;
 use crate::listen::Peer;
 use crate::serve::{Client, Serving, Share};
 use crate::server::credentials::credentials;
@@ -70,7 +71,7 @@ impl Calls for Front {
             Ok(principal) => self.pass(request, principal, &share).await,
             Err(refused) => refused.into_http(),
         };
-        held(passed, share)
+        held(passed, share).map(Body::new)
     }
 }
 

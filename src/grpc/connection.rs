@@ -14,9 +14,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tonic::body::Body;
 
-use super::held::held;
 use super::status;
 use crate::failure::Class;
+use crate::held::held;
 use crate::listen::{Accepted, Beyond, Io, Peer, within_handshake};
 use crate::serve::Stop;
 use crate::tls::{Alpn, FIRST_BYTE};
@@ -103,7 +103,7 @@ impl Connection {
             let (calls, peer) = (Arc::clone(&calls), peer.clone());
             async move {
                 let response = calls.answer(request, &peer).await;
-                Ok::<_, Infallible>(held(response, call))
+                Ok::<_, Infallible>(held(response, call).map(Body::new))
             }
         });
         let connection = builder().serve_connection(self.socket, service);

@@ -61,20 +61,15 @@ impl Arrivals {
 
     /// Adds a row for each protocol and stream.
     pub(crate) fn add_to(&self, sources: &mut Vec<SourceInfo>) {
-        for (protocol, arrived) in self.counts() {
-            let error = self
-                .0
-                .lock()
-                .get(&(protocol, arrived.stream.clone()))
-                .and_then(|counts| counts.error.lock().clone());
-            sources.push(SourceInfo {
-                producer: format!("{protocol}/{}", arrived.stream),
-                state: Some("listening"),
-                error,
-                arrived: Some(arrived),
-                ..SourceInfo::default()
-            });
-        }
+        let pairs = self.0.lock();
+        let rows = pairs.iter().map(|((protocol, stream), counts)| SourceInfo {
+            producer: format!("{protocol}/{stream}"),
+            state: Some("listening"),
+            error: counts.error.lock().clone(),
+            arrived: Some(counts.arrived(stream)),
+            ..SourceInfo::default()
+        });
+        sources.extend(rows);
     }
 }
 

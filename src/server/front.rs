@@ -17,7 +17,6 @@ use tower::ServiceExt;
 
 use super::answer;
 use super::app::App;
-use super::held::held;
 use super::login;
 use super::loki;
 use super::own_names::OwnNames;
@@ -25,6 +24,7 @@ use super::prometheus;
 use super::routes::{self, Found, Route};
 use super::shippers::ErrorForm;
 use crate::access::Principal;
+use crate::held::held;
 use crate::listen::{Beyond, Peer};
 use crate::serve::{Client, Exceeded, Share};
 
@@ -138,7 +138,7 @@ impl Front {
             Err(refused) => return *refused,
         }
         let response = self.pass_to_router(head, body, &share).await;
-        held(response, share)
+        held(response, share).map(Body::new)
     }
 
     /// Returns the principal of a request that may pass; `None` for a public route.

@@ -27,7 +27,6 @@ const NAMES_FOR: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Pause before a copy that has grown is compared again from its beginning.
 const COPY_PAUSE: Duration = Duration::from_secs(1);
-const TROUBLE_PAUSE: Duration = Duration::from_secs(10);
 
 /// The memory of the thread that recognises files.
 #[derive(Default)]
@@ -80,17 +79,10 @@ impl Shipper<'_> {
             Err(Trouble::Ended) => return Err(Ended),
             Err(Trouble::File(_)) if self.link.has_ended() => return Err(Ended),
             Err(Trouble::File(error)) => {
-                file.pause(now + TROUBLE_PAUSE);
                 // Damaged content stays damaged until the file changes.
-                if !file.is_plain() || self.options.once {
-                    file.looked = Some(job.seen);
-                    file.is_finished = job.is_complete;
-                }
-                let path = file.path.clone();
-                files.report(
-                    &path,
-                    &format!("cannot be read: {error}; it is tried again"),
-                );
+                let settles = !file.is_plain() || self.options.once;
+                let end = settles.then_some((job.seen, job.is_complete));
+                files.fail(job.id, &error, end, now);
                 return Ok(true);
             }
             Ok(content) => content,
@@ -150,7 +142,6 @@ impl Shipper<'_> {
         if !job.is_complete && !has_beginning(&head) {
             return Ok(FileContent::Undecided);
         }
-        let mut undecided = false;
         let mut likes = self.files.lock().like(job.id, &head);
         if seeded::is(ShipBug::CopyIsNew) {
             likes.clear();
@@ -159,11 +150,9 @@ impl Shipper<'_> {
             if compare(job.content()?, &file)? == Relation::Copy {
                 return Ok(FileContent::Copy { of: id, epoch });
             }
-            // Only a file that still holds its content can be told to be another.
-            let guard = self.files.lock().guard(id, epoch);
-            undecided |= guard.is_none_or(|guard| !guard.fits(&file));
         }
-        if undecided || self.may_have_original(job)? {
+        // Only a file that still holds its content can be told to be another.
+        if self.may_have_original(job)? {
             return Ok(FileContent::Undecided);
         }
         let disturbance = self.link.disturbance();
@@ -343,13 +332,9 @@ impl Shipper<'_> {
 /// Returns the position behind a block of a content that is read once.
 fn behind(position: &ShipPosition, block: &SourceBlock) -> ShipPosition {
     let line_ends = memchr::memchr_iter(b'\n', &block.bytes).count() as u64;
-    let format = match block.too_long {
-        true => position.format.clone(),
-        false => position.format.after(&block.bytes),
-    };
     ShipPosition {
         at: block.end_byte,
-        format,
+        format: position.format.behind(block),
         lines: block.first_line - 1 + line_ends,
         mid_line: false,
         is_unsent: false,

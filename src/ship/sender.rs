@@ -20,8 +20,6 @@ const BATCH_BYTES: usize = 1 << 20;
 const BATCH_BYTES_MIN: usize = 1 << 10;
 /// A file that had nothing more to send waits so long, so that a batch holds more than one line.
 const LINGER: Duration = Duration::from_millis(300);
-/// Pause after a failed read of a file.
-const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 /// Names of very long paths in messages and in the quarantine are cut to their end, in bytes.
 const SOURCE_BYTES_MAX: usize = 1024;
 
@@ -110,16 +108,9 @@ impl<'a> Shipper<'a> {
         match outcome {
             Err(Trouble::Ended) => return Err(Ended),
             Err(Trouble::File(error)) => {
-                file.pause(now + TROUBLE_PAUSE);
-                if self.options.once {
-                    file.looked = Some(job.seen);
-                    file.is_finished = job.is_complete;
-                }
-                let path = file.path.clone();
-                files.report(
-                    &path,
-                    &format!("cannot be read: {error}; it is tried again"),
-                );
+                let end = (job.seen, job.is_complete);
+                let end = self.options.once.then_some(end);
+                files.fail(job.id, &error, end, now);
             }
             Ok(SendOutcome::Sent) => {
                 // The next batch may be there already, and then does not wait.

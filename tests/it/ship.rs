@@ -255,4 +255,29 @@ fn wrong_usage_says_what_to_do_and_a_unit_is_printed() {
         " ship \"{here}/logs/*.log\" --stream access --server http://127.0.0.1:7070 --token-file {here}/ship.token\n"
     );
     assert!(unit.contains(&command), "{unit}");
+    // The stream has the name of the file, which alone becomes a path.
+    let words = ["ship", "--from-beginning", "web", "--stream", "web"];
+    let server = ["--server", "http://127.0.0.1:7070", "--print-unit"];
+    let unit = run(&[&words[..], &server].concat()).code(0).stdout;
+    let command = format!(" ship --from-beginning {here}/web --stream web --server ");
+    assert!(unit.contains(&command), "{unit}");
+}
+
+#[test]
+fn from_the_end_takes_all_of_a_log_that_is_cut_off_later() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    let log = home.file("a.log", lines("old", 500));
+    let mut command = shipper(&log, &server.url);
+    command.arg("--from-end").stdout(Stdio::null());
+    let shipper = Shipper(command.spawn().expect("a shipper"));
+    let patience = Instant::now() + PATIENCE;
+    // The server knows the file once its lines are passed over.
+    while server.get("/api/v1/sources?prefix=file:").text() == "[]" {
+        assert!(Instant::now() < patience, "the file is not recognised");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::write(&log, lines("new", 20)).expect("a file");
+    wait_for(&server, 20);
+    assert_eq!(shipper.stop(), 0);
 }

@@ -4,6 +4,7 @@
 // off until the server is told to open them: their lines begin with the option that does.
 
 import { byId, bytes, count, h, span } from "./dom.js";
+import { REST } from "./panel.js";
 import * as ask from "./queries.js";
 import { now, run, when } from "./sql.js";
 
@@ -61,6 +62,11 @@ function write() {
 
 async function refresh() {
   clearTimeout(timer);
+  if (document.visibilityState !== "visible") {
+    timer = setTimeout(refresh, EVERY_MS);
+    return;
+  }
+  const began = performance.now();
   const problem = byId("add-problem");
   // An account of some streams may ask neither of them.
   const [arrivals, quarantined] = await Promise.allSettled([run(ask.arrivals()), run(ask.quarantined())]);
@@ -69,7 +75,7 @@ async function refresh() {
   const failed = arrivals.reason ?? quarantined.reason;
   problem.hidden = !failed;
   problem.textContent = failed?.message ?? "";
-  if (dialog.open) timer = setTimeout(refresh, EVERY_MS);
+  if (dialog.open) timer = setTimeout(refresh, Math.max(EVERY_MS, REST * (performance.now() - began)));
 }
 
 function fillRows(id, rows, columns, none) {

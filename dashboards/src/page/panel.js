@@ -7,7 +7,7 @@
 import { byId } from "./dom.js";
 
 /// A round that took long is not repeated at once: the pause is this many times its duration.
-const REST = 4;
+export const REST = 4;
 
 /// How long a failed query waits before it is asked again.
 export const RETRY_MS = 5000;

@@ -291,9 +291,7 @@ impl Sink for Remote {
         let has_items = self.format.has_items(&piece.block.bytes);
         check_first(&ack, u64::from(has_items))?;
         // The next piece is read by the header in this one.
-        if !piece.block.too_long {
-            self.format = self.format.after(&piece.block.bytes);
-        }
+        self.format = self.format.behind(&piece.block);
         let reasons = &answer.quarantined_by_reason;
         let reasons = reasons
             .iter()

@@ -6,14 +6,18 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::guard::Guard;
-use super::tracked::{FileState, Tracked};
+use super::tracked::{FileStamp, FileState, Tracked};
+use crate::failure::Failure;
 use crate::source_id::OtherProducers;
 
 /// Files beyond which one that is read to its end is not kept open for programs that write on.
 const HELD_MAX: usize = 2000;
+
+/// Pause after a failed read of a file.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Files that are followed, by a number that is never used twice.
 #[derive(Default)]
@@ -134,6 +138,30 @@ impl FollowedFiles {
         }
     }
 
+    /// Leaves a file alone for some time that could not be read. At `end`, its state and whether that
+    /// is complete, nothing is left to do until it changes.
+    pub(crate) fn fail(
+        &mut self,
+        id: u64,
+        error: &Failure,
+        end: Option<(FileStamp, bool)>,
+        now: Instant,
+    ) {
+        let Some(file) = self.files.get_mut(&id) else {
+            return;
+        };
+        file.pause(now + TROUBLE_PAUSE);
+        if let Some((seen, is_complete)) = end {
+            file.looked = Some(seen);
+            file.is_finished = is_complete;
+        }
+        let path = file.path.clone();
+        self.report(
+            &path,
+            &format!("cannot be read: {error}; it is tried again"),
+        );
+    }
+
     /// Reads the present lengths, releases files that are gone and read to their end, and finds out
     /// which copies have lost their original.
     pub(crate) fn look(&mut self, now: Instant) {
@@ -244,15 +272,6 @@ impl FollowedFiles {
         unsettled.collect()
     }
 
-    /// Returns the guard of a file that is followed, in the state of this number.
-    pub(crate) fn guard(&self, id: u64, epoch: u64) -> Option<Guard> {
-        let file = self.files.get(&id).filter(|file| file.epoch == epoch)?;
-        match &file.state {
-            FileState::Following(position) => Some(position.guard.clone()),
-            FileState::Unknown | FileState::Copy { .. } | FileState::Done => None,
-        }
-    }
-
     /// Returns the producers of all followed files but one.
     pub(crate) fn producers(&self, besides: u64) -> OtherProducers {
         let mut producers = OtherProducers::default();
@@ -288,4 +307,42 @@ impl FollowedFiles {
 fn is_utf_16(file: &File) -> bool {
     let mut mark = [0; 2];
     file.read_exact_at(&mut mark, 0).is_ok() && matches!(mark, [0xff, 0xfe] | [0xfe, 0xff])
+}
+
+#[cfg(test)]
+mod tests {
+    use ingest::Format;
+
+    use super::*;
+    use crate::ship::follow::ShipPosition;
+    use crate::source_id::KnownSource;
+
+    #[test]
+    fn a_moved_file_stays_open_for_programs_that_write_on() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for is_deleted in [false, true] {
+            let path = dir.path().join("a.log");
+            std::fs::write(&path, "a line\n").expect("a file");
+            let now = Instant::now();
+            let mut files = FollowedFiles::default();
+            files.place(&FoundFile::at(BTreeSet::from([path.clone()])), now);
+            let known = KnownSource::nothing(Box::new(std::io::empty()), &Format::Auto);
+            let position = ShipPosition::of(&known, Guard::default(), 1);
+            let file = files.get(0).expect("a file");
+            file.state = FileState::Following(Box::new(position));
+            (file.looked, file.is_finished) = (Some(file.seen), true);
+            match is_deleted {
+                true => std::fs::remove_file(&path).expect("a file"),
+                false => std::fs::rename(&path, dir.path().join("old")).expect("a rename"),
+            }
+            files.place(&[], now);
+            let held = |files: &mut FollowedFiles, seconds| {
+                files.look(now + Duration::from_secs(seconds));
+                files.count()
+            };
+            assert_eq!(held(&mut files, 30), 1);
+            assert_eq!(held(&mut files, 90), usize::from(!is_deleted));
+            assert_eq!(held(&mut files, 4000), 0);
+        }
+    }
 }

@@ -187,6 +187,12 @@ mod tests {
         assert_eq!(found("web"), ["web/a.log", "web/a.log.1", "web/b.txt"]);
         assert_eq!(found("*/*.log"), ["db/a.log", "web/a.log"]);
         assert_eq!(found("w?b/.*.log"), ["web/.hidden.log"]);
+        // One folder that cannot be read holds up no other.
+        std::os::unix::fs::symlink("loop", at("loop")).expect("a link");
+        let target = ShipTarget::new(at("*/*.log")).expect("an argument");
+        let (all, unreadable) = paths(&[target]);
+        assert_eq!((all.len(), unreadable.len()), (2, 1));
+        std::fs::remove_file(at("loop")).expect("a link");
         assert_eq!(found("none/x.log"), ["none/x.log"]);
         assert_eq!(found("none/*.log"), [""; 0]);
         assert!(ShipTarget::new(at("**/x")).is_err());

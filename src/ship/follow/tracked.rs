@@ -26,6 +26,8 @@ const AT_REST: Duration = Duration::from_secs(2);
 /// file back with it.
 const MOVED_FOR: Duration = Duration::from_secs(3600);
 const DELETED_FOR: Duration = Duration::from_secs(60);
+/// File systems stamp changes less finely than this.
+const STAMP_TICK: Duration = Duration::from_secs(2);
 /// Pending bytes that are sent without waiting for more.
 const PENDING_BYTES: u64 = 256 << 10;
 
@@ -207,10 +209,11 @@ impl Tracked {
     }
 
     /// Returns whether the file is as it was when nothing was left to do: it holds the content of
-    /// its position.
+    /// its position. A stamp tells nothing about a change within the clock tick of the one before.
     pub(crate) fn is_as_looked(&self) -> bool {
-        let metadata = self.file.metadata().ok();
-        metadata.is_some_and(|metadata| self.looked == Some(FileStamp::of(&metadata)))
+        let stamp = self.file.metadata().ok().map(|m| FileStamp::of(&m));
+        let age = stamp.and_then(|stamp| stamp.modified?.elapsed().ok());
+        age.is_some_and(|age| age > STAMP_TICK) && self.looked == stamp
     }
 
     /// Forgets the position: the file holds other content than that of its position.

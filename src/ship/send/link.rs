@@ -97,8 +97,10 @@ pub(crate) struct Link<'a> {
     interrupt: Interrupt,
     /// The longest time without an answer; for ever without it.
     patience: Option<Duration>,
-    /// Number of failed calls: after one, the server may have lost batches that it had not synced.
+    /// Number of times that the server may have lost batches that it had not synced: calls that
+    /// failed, and silences in which it may have been away.
     disturbances: AtomicU64,
+    retries: AtomicU64,
     has_ended: AtomicBool,
     failure: Mutex<Option<Failure>>,
     /// Time of the last answer to a batch.
@@ -118,6 +120,7 @@ impl<'a> Link<'a> {
             interrupt,
             patience,
             disturbances: AtomicU64::new(1),
+            retries: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             failure: Mutex::new(None),
             answered: Mutex::new(Instant::now()),
@@ -160,7 +163,7 @@ impl<'a> Link<'a> {
 
     /// Returns the number of failed calls.
     pub(crate) fn retries(&self) -> u64 {
-        self.disturbance() - 1
+        self.retries.load(Ordering::SeqCst)
     }
 
     /// Delivers a batch that follows a position.
@@ -170,10 +173,9 @@ impl<'a> Link<'a> {
         position: &mut ShipPosition,
     ) -> Result<BatchOutcome, Ended> {
         let outcome = self.persist(|| {
+            self.note_silence();
             let disturbance = self.disturbance();
-            // A server that was away for a moment, unnoticed, may have lost something as well.
-            let was_away = self.answered.lock().elapsed() > AWAY_UNNOTICED;
-            if was_away || position.confirmed != disturbance {
+            if position.confirmed != disturbance {
                 if !self.has_kept(position, batch)? {
                     return Ok(BatchOutcome::Conflict);
                 }
@@ -197,6 +199,16 @@ impl<'a> Link<'a> {
             }
         });
         outcome.map_err(|failure| self.end(failure))
+    }
+
+    /// Counts a silence after which every position has to be confirmed again: the server may have
+    /// been away, unnoticed.
+    fn note_silence(&self) {
+        let mut answered = self.answered.lock();
+        if answered.elapsed() > AWAY_UNNOTICED {
+            *answered = Instant::now();
+            self.disturbances.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// Checks that the server still has everything before a position. A server that lost its power
@@ -247,6 +259,7 @@ impl<'a> Link<'a> {
                 }
             };
             self.disturbances.fetch_add(1, Ordering::SeqCst);
+            self.retries.fetch_add(1, Ordering::SeqCst);
             let waited = began.elapsed();
             if self.patience.is_some_and(|patience| waited >= patience) {
                 let why = format!("{why}; given up after {} s", waited.as_secs());
@@ -298,5 +311,65 @@ impl SourceMemory for Link<'_> {
     fn source_states(&self, producer: &str) -> Result<Vec<SourcePosition>> {
         let states = self.persist(|| self.receiver.states(producer));
         states.map_err(|failure| self.ended(failure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ship::follow::Guard;
+    use crate::source_id::{KnownSource, SourceReader};
+
+    /// A server that has nothing any more, and takes every batch.
+    struct Restored;
+
+    impl Receiver for Restored {
+        fn names(&self, _: &str) -> Result<Vec<String>, Refusal> {
+            Ok(Vec::new())
+        }
+
+        fn states(&self, _: &str) -> Result<Vec<SourcePosition>, Refusal> {
+            Ok(Vec::new())
+        }
+
+        fn deliver(&self, _: &RangeBatch<'_>) -> Result<IngestAnswer, Refusal> {
+            Ok(IngestAnswer {
+                first_seq: Some(1),
+                ..IngestAnswer::default()
+            })
+        }
+    }
+
+    #[test]
+    fn after_a_silence_the_server_is_asked_about_every_file() {
+        let link = Link::new(&Restored, Interrupt::default(), None);
+        let content: SourceReader = Box::new(std::io::empty());
+        let known = KnownSource::nothing(content, &Format::Auto);
+        let mut first = ShipPosition::of(&known, Guard::default(), link.disturbance());
+        (first.at, first.is_unsent) = (100, false);
+        let mut second = first.clone();
+        let batch = RangeBatch {
+            source: "a.log",
+            line: 1,
+            format: Format::Auto,
+            identity: Identity::Range {
+                producer: "file:access::1-0".to_owned(),
+                from: 100,
+                to: 102,
+                content: 0,
+            },
+            body: b"a\n",
+        };
+        let is_taken = |position: &mut ShipPosition| {
+            let outcome = link.deliver(&batch, position).expect("an outcome");
+            matches!(outcome, BatchOutcome::Stored(_))
+        };
+        assert!(is_taken(&mut first), "there was no silence");
+        let past = Instant::now().checked_sub(2 * AWAY_UNNOTICED);
+        *link.answered.lock() = past.expect("a past");
+        assert!(!is_taken(&mut first), "the server lacks what is before it");
+        // The answers about the first file say nothing about another one.
+        assert!(!is_taken(&mut second), "of another file as well");
+        assert_eq!(link.retries(), 0);
     }
 }

@@ -77,13 +77,9 @@ pub(crate) fn cut(
     }
     let lines = memchr::memchr_iter(b'\n', &block.bytes).count() as u64;
     let guard: Guard = position.guard.after(file, &block)?;
-    let format = match block.too_long {
-        true => position.format.clone(),
-        false => position.format.after(&block.bytes),
-    };
     let after = ShipPosition {
         at: block.end_byte,
-        format,
+        format: position.format.behind(&block),
         lines: position.lines + if block.too_long { 1 } else { lines },
         mid_line: !is_line,
         hasher,

@@ -142,6 +142,12 @@ async fn an_export_over_grpc_is_the_same_as_over_http() {
     let wrong = refused(call(&channel, traces, Vec::new(), &[]).await);
     assert_eq!(wrong.code(), Code::Unimplemented);
     assert!(wrong.message().contains("stores logs"), "{wrong}");
+    // A proxy may leave its own name in the call.
+    let endpoint = Endpoint::from_shared(url).expect("a URL");
+    let named = endpoint.origin("http://logs.example:443".parse().expect("a name"));
+    let behind = named.connect().await.expect("a connection");
+    let stored = call(&behind, EXPORT, export(NS, "through a proxy"), &elsewhere).await;
+    stored.expect("an answer");
     let requests = server.get("/metrics").text();
     assert!(
         requests

@@ -3,34 +3,33 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::response::Response;
+use axum::body::{Bytes, HttpBody};
+use axum::http::Response;
 use hyper::body::{Frame, SizeHint};
 
 /// Keeps `guard` until the body of the response has ended or failed, or is dropped with its
 /// connection. The last bytes may be on their way to the client then.
-pub(super) fn held<T: Send + Unpin + 'static>(response: Response, guard: T) -> Response {
-    response.map(|inner| {
-        Body::new(HeldBody {
-            inner,
-            guard: Some(guard),
-        })
+pub(crate) fn held<B, T>(response: Response<B>, guard: T) -> Response<HeldBody<B, T>> {
+    response.map(|inner| HeldBody {
+        inner,
+        guard: Some(guard),
     })
 }
 
-struct HeldBody<T> {
-    inner: Body,
+/// A body that holds something.
+pub(crate) struct HeldBody<B, T> {
+    inner: B,
     guard: Option<T>,
 }
 
-impl<T: Unpin> HttpBody for HeldBody<T> {
+impl<B: HttpBody<Data = Bytes> + Unpin, T: Unpin> HttpBody for HeldBody<B, T> {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.guard = None;
@@ -51,6 +50,8 @@ impl<T: Unpin> HttpBody for HeldBody<T> {
 mod tests {
     use std::sync::Arc;
 
+    use axum::body::Body;
+
     use super::*;
 
     #[tokio::test]
@@ -59,7 +60,8 @@ mod tests {
         let response = held(Response::new(Body::from("text")), Arc::clone(&guard));
         assert_eq!(response.body().size_hint().exact(), Some(4));
         assert_eq!(Arc::strong_count(&guard), 2);
-        let text = axum::body::to_bytes(response.into_body(), 9).await;
+        let body = Body::new(response.into_body());
+        let text = axum::body::to_bytes(body, 9).await;
         assert_eq!(&*text.expect("a body"), b"text");
         assert_eq!(Arc::strong_count(&guard), 1);
         drop(held(Response::new(Body::from("text")), Arc::clone(&guard)));
