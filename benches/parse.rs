@@ -4,13 +4,19 @@
 //!
 //! Each log is repeated to `--mib` MiB and parsed in blocks as an import cuts them, to the columns
 //! that a store takes. The clock is the kernel's account of the thread's CPU time, and the figure
-//! the best of `--runs`. Beside it are the counting of line ends (`wc -l`), and for access logs the
-//! crate `regex` with an expression for the whole line, of which each group is copied.
+//! the best of `--runs`. Beside it are the counting of line ends (`wc -l`), for access logs the
+//! crate `regex` with an expression for the whole line, of which each group is copied, and for JSON
+//! the crates `arrow-json`, which makes columns too (of a schema that it has found out before the
+//! clock runs), and `serde_json`, whose trees are dropped line by line.
 
 use std::hint::black_box;
-use std::io::Read as _;
+use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::json::ReaderBuilder;
+use arrow::json::reader::infer_json_schema;
 use ingest::{BLOCK_BYTES, Format, ParseOptions, Parser};
 use regex::bytes::Regex;
 
@@ -82,6 +88,20 @@ fn main() {
     for (format, log) in CASES {
         let (text, lines) = repeated(&data.join(log), mib << 20);
         measure(format, log, (&text, lines), runs);
+    }
+    for (_, log) in CASES.into_iter().filter(|(format, _)| *format == "json") {
+        let (text, lines) = repeated(&data.join(log), mib << 20);
+        let schema = Arc::new(schema_of(&text));
+        let columns = || by_arrow_json(&schema, &text);
+        row(
+            "crate arrow-json",
+            log,
+            (&text, lines),
+            best(runs, columns),
+            "",
+        );
+        let trees = best(runs, || by_serde_json(&text));
+        row("crate serde_json", log, (&text, lines), trees, "");
     }
     for (format, line) in MADE {
         let lines = (mib << 20) / (line.len() + 1);
@@ -179,6 +199,25 @@ fn by_regex(regex: &Regex, text: &[u8]) {
         }
     }
     black_box(columns);
+}
+
+fn schema_of(text: &[u8]) -> Schema {
+    let (schema, _) = infer_json_schema(Cursor::new(text), None).expect("JSON");
+    schema
+}
+
+/// Makes columns of all fields, in batches of as many rows as a block has.
+fn by_arrow_json(schema: &SchemaRef, text: &[u8]) {
+    let reader = ReaderBuilder::new(Arc::clone(schema)).with_batch_size(8192);
+    for batch in reader.build(Cursor::new(text)).expect("a reader") {
+        black_box(batch.expect("columns"));
+    }
+}
+
+fn by_serde_json(text: &[u8]) {
+    for line in text.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+        black_box(serde_json::from_slice::<serde_json::Value>(line).expect("JSON"));
+    }
 }
 
 /// Returns the least CPU time of some runs, in seconds.

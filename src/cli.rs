@@ -191,6 +191,10 @@ pub(crate) struct ImportArgs {
     /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT, regex:EXPRESSION or logmill.
     #[arg(long)]
     pub(crate) format: Option<String>,
+    /// Lines that are one record, as of stack traces: `indent` (a line that begins with a blank
+    /// belongs to the record before it) or `start:EXPRESSION` (a record begins where it matches).
+    #[arg(long, value_name = "RULE")]
+    pub(crate) multiline: Option<String>,
     /// The value of column `site` for events whose format has no site.
     #[arg(long)]
     pub(crate) site: Option<String>,
@@ -236,6 +240,10 @@ pub(crate) struct ParseArgs {
     /// apache_error, apache:LOGFORMAT, nginx:LOG_FORMAT or regex:EXPRESSION.
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
+    /// Lines that are one record, as of stack traces: `indent` (a line that begins with a blank
+    /// belongs to the record before it) or `start:EXPRESSION` (a record begins where it matches).
+    #[arg(long, value_name = "RULE")]
+    pub(crate) multiline: Option<String>,
     /// The time zone of timestamps without one.
     #[arg(long, value_name = "ZONE")]
     pub(crate) tz: Option<String>,

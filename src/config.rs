@@ -19,6 +19,7 @@ mod place;
 mod retention;
 mod server;
 mod shippers;
+mod stream;
 mod stream_format;
 mod tls;
 
@@ -27,7 +28,8 @@ pub(crate) use ingest_section::Ingest;
 use retention::Retention;
 pub(crate) use server::Server;
 pub(crate) use shippers::{Fluent, FluentRule, Relp, Syslog};
-use stream_format::StreamFormat;
+use stream::Stream;
+use stream_format::{StreamFormat, StreamValue};
 pub(crate) use tls::Tls;
 
 use std::collections::BTreeMap;
@@ -170,34 +172,6 @@ impl Query {
     }
 }
 
-/// `[stream.NAME]`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Stream {
-    pub(crate) format: Option<StreamFormat>,
-    pub(crate) partition: Option<storage::PartitionWidth>,
-    pub(crate) order_by: Option<Vec<String>>,
-    /// Indexes, each as the list of its columns: always one.
-    pub(crate) indexes: Vec<Vec<String>>,
-    /// Covering indexes, in the same form.
-    pub(crate) covering: Vec<Vec<String>>,
-    pub(crate) write_concern: Option<Concern>,
-    /// Rollups of the stream; `[]`: not even the default ones.
-    pub(crate) rollups: Option<Vec<String>>,
-    /// Limits of the raw events; without them all are kept for ever.
-    pub(crate) retention: Option<Retention>,
-    /// Stores only these fields, and the fields below them.
-    pub(crate) keep: Option<Vec<String>>,
-    /// Does not store these fields.
-    pub(crate) drop: Option<Vec<String>>,
-    /// Also stores the unparsed line, in the column `raw_line`.
-    pub(crate) raw_line: bool,
-    /// Fields that are stored without the person behind them: `truncate` or `hash`.
-    pub(crate) anonymise: BTreeMap<String, String>,
-    /// Keeps quarantined lines of an anonymised stream, as they came.
-    pub(crate) quarantine_raw: bool,
-}
-
 /// Default write concern of a stream, for requests that name none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -284,8 +258,11 @@ impl Config {
             if let Err(e) = storage::Name::new(name) {
                 problems.push(format!("[stream.{name}]: {e}"));
             }
-            if let Some(StreamFormat(Err(e))) = &stream.format {
+            if let Some(StreamValue(Err(e))) = &stream.format {
                 problems.push(format!("[stream.{name}] format: {e}"));
+            }
+            if let Some(StreamValue(Err(e))) = &stream.multiline {
+                problems.push(format!("[stream.{name}] {e}"));
             }
             if let Some(problem) = stream.retention.and_then(Retention::problem) {
                 problems.push(format!("[stream.{name}] retention: {problem}"));
@@ -375,53 +352,6 @@ impl Config {
             }
         }
         found
-    }
-
-    /// Returns the default write concern of a stream.
-    pub(crate) fn concern(&self, stream: &str) -> storage::Result<storage::WriteConcern> {
-        let Some(concern) = self
-            .stream
-            .get(stream)
-            .and_then(|s| s.write_concern.as_ref())
-        else {
-            return Ok(storage::WriteConcern::default());
-        };
-        let w = concern
-            .w
-            .as_ref()
-            .map(|w| w.as_str().map_or_else(|| w.to_string(), str::to_owned));
-        storage::WriteConcern::parse(w.as_deref(), Some(concern.journal))
-    }
-
-    /// Returns the default format of a stream.
-    pub(crate) fn format(&self, stream: &str) -> ingest::Format {
-        let named = self.stream.get(stream).and_then(|s| s.format.as_ref());
-        match named {
-            Some(StreamFormat(Ok(format))) => format.clone(),
-            _ => ingest::Format::Auto,
-        }
-    }
-
-    /// Returns the selection of fields that a stream stores.
-    pub(crate) fn selection(&self, stream: &str) -> ingest::Selection {
-        let Some(stream) = self.stream.get(stream) else {
-            return ingest::Selection::default();
-        };
-        ingest::Selection {
-            keep: stream.keep.clone(),
-            drop: stream.drop.clone().unwrap_or_default(),
-            raw_line: stream.raw_line,
-        }
-    }
-
-    fn check_selection(&self, name: &str, stream: &Stream) -> Result<(), String> {
-        if stream.keep.is_some() && stream.drop.is_some() {
-            return Err("has both keep and drop; set only one of them".into());
-        }
-        let checked = self
-            .format(name)
-            .check(&self.selection(name), &self.anonymiser(name));
-        checked.map_err(|e| e.to_string())
     }
 
     /// Returns the rollups, as the aggregator takes them.

@@ -1,7 +1,7 @@
 //! The way of lines into a stream: the options of a parser by the configuration, and the state of
 //! the stream that a store has.
 
-use ingest::{ParseOptions, TimeZone};
+use ingest::{Multiline, ParseOptions, TimeZone};
 use storage::{Column, Name, Snapshot, StreamKind, StreamMeta};
 
 use crate::config::Config;
@@ -11,6 +11,7 @@ use crate::failure::{Failure, Result};
 pub(crate) fn stream_options(config: &Config, stream: &str) -> ParseOptions {
     ParseOptions {
         format: config.format(stream),
+        multiline: config.multiline(stream),
         columns_max: config.ingest.columns_max,
         selection: config.selection(stream),
         anonymiser: config.anonymiser(stream),
@@ -23,6 +24,17 @@ pub(crate) fn sample_options(config: &Config) -> ParseOptions {
     ParseOptions {
         max_future_us: config.ingest.max_future.micros(),
         ..ParseOptions::default()
+    }
+}
+
+/// Returns the rule by which lines are records; `off` is none.
+///
+/// # Errors
+/// If the text is no rule.
+pub(crate) fn multiline(text: &str) -> ingest::Result<Option<Multiline>> {
+    match text {
+        "off" => Ok(None),
+        rule => rule.parse().map(Some),
     }
 }
 

@@ -34,7 +34,7 @@ mod sender;
 mod server;
 mod unit;
 
-use ingest::Format;
+use ingest::{Format, Multiline};
 use storage::WriteConcern;
 
 pub(crate) use follow::ShipTarget;
@@ -48,6 +48,8 @@ pub(crate) struct ShipOptions {
     pub(crate) stream: String,
     /// Without one, the server uses the format that it has configured for the stream.
     pub(crate) format: Option<Format>,
+    /// The rule by which lines are records.
+    pub(crate) multiline: Option<Multiline>,
     pub(crate) site: Option<String>,
     /// Name of a time zone.
     pub(crate) tz: Option<String>,

@@ -9,7 +9,8 @@
 //! condition   values compared (= <> < <= > >=) with a literal, is [not] null, [not] in (…),
 //!             [not] like '…'; joined by not, and, or and parentheses
 //! value       field, "field", path_prefix(value, n), regexp_capture(value, 're' [, group]),
-//!             lower(value), upper(value), value / n, value % n
+//!             url_extract_parameter(value, 'name'), f(value) where f is a `TextFunction`,
+//!             value / n, value % n
 //! literal     17, -2, 0.5, 'text' ('' is a quote)
 //! ```
 //!
@@ -36,6 +37,8 @@ pub(crate) use types::{ValueType, column_type};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::text_function::TextFunction;
+
 /// Size limit of a compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
@@ -49,10 +52,10 @@ pub enum Expression {
     PathPrefix(Box<Self>, u16),
     /// The text of a group in a pattern's first match, null without a match.
     Capture(Box<Self>, Pattern, u16),
-    /// Text in lower case.
-    Lower(Box<Self>),
-    /// Text in upper case.
-    Upper(Box<Self>),
+    /// The first parameter of this name in the query of a URL.
+    UrlParameter(Box<Self>, String),
+    /// A function of one text.
+    Text(TextFunction, Box<Self>),
     /// Integer division by a constant, towards zero.
     Quotient(Box<Self>, i64),
     /// The remainder of that division, with the sign of the value.
@@ -153,8 +156,8 @@ impl Expression {
             Self::Field(name) => name,
             Self::PathPrefix(of, _)
             | Self::Capture(of, ..)
-            | Self::Lower(of)
-            | Self::Upper(of)
+            | Self::UrlParameter(of, _)
+            | Self::Text(_, of)
             | Self::Quotient(of, _)
             | Self::Remainder(of, _) => of.field(),
         }

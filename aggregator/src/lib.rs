@@ -40,6 +40,7 @@ pub mod state;
 mod table;
 #[cfg(test)]
 mod testing;
+mod text_function;
 mod tile;
 mod verify;
 
@@ -57,6 +58,7 @@ pub use read::{
 };
 pub use rollup_hook::{Cascade, CascadeConfig};
 pub use table::RollupTable;
+pub use text_function::{TextFunction, path_prefix, url_parameter};
 pub use tile::{
     BLOCK_CELLS_MAX as TILE_BLOCK_CELLS, SectionSizes, TileFile, encode, merge_sections,
 };

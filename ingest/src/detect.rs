@@ -14,7 +14,7 @@ use storage::StreamKind;
 use crate::formats::{Format, nearest, recognise};
 use crate::header_search::HeaderSearch;
 use crate::reader::Fit;
-use crate::source::{Lines, holds_values, without_bom};
+use crate::source::{BlockRecords, Multiline, holds_values, joined, without_bom};
 
 /// The most lines that vote; empty ones do not.
 pub const SAMPLE_LINES: u64 = 100;
@@ -178,9 +178,9 @@ impl Detection {
     }
 }
 
-/// Decides the format of a source from its first lines. The last piece of `sample` counts as a
-/// line, so cut the sample at a line end.
-pub fn detect(sample: &[u8]) -> Detection {
+/// Decides the format of a source from its first lines, or its first records by a rule. The last
+/// piece of `sample` counts as a line, so cut the sample at a line end.
+pub fn detect(sample: &[u8], rule: Option<&Multiline>) -> Detection {
     let sample = without_bom(sample);
     let mut detection = Detection::new();
     if holds_values(sample) {
@@ -193,13 +193,13 @@ pub fn detect(sample: &[u8]) -> Detection {
         return detection;
     }
     let lines = || {
-        let lines = Lines::new(sample).map(|(_, line)| line);
+        let lines = BlockRecords::new(sample, rule).map(|(_, line)| joined(line, b' '));
         lines.filter(|line| !line.is_empty())
     };
     for line in lines().take(SAMPLE_LINES as usize) {
-        detection.count(line);
+        detection.count(&line);
     }
-    detection.decide(lines().next());
+    detection.decide(lines().next().as_deref());
     detection
 }
 
@@ -208,7 +208,7 @@ pub fn detect(sample: &[u8]) -> Detection {
 pub fn search_header(named: &Format, head: &[u8]) -> HeaderSearch {
     let end = memchr::memrchr(b'\n', head).map_or(head.len(), |end| end + 1);
     match named {
-        Format::Auto => match detect(&head[..end]).format {
+        Format::Auto => match detect(&head[..end], None).format {
             Some(Format::W3c) => HeaderSearch::new(&Format::W3c),
             _ => HeaderSearch::new(named),
         },

@@ -89,6 +89,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A rule for records of several lines cannot be used.
+    #[error("multiline = {rule:?}: {why}")]
+    Multiline {
+        /// The rule as it was given.
+        rule: String,
+        /// The reason.
+        why: String,
+    },
     /// The body of a request has reached a limit of its decompression.
     #[error("the body {limit}")]
     Expands {
@@ -145,6 +153,7 @@ impl Error {
             | Self::NotAnonymised { .. }
             | Self::LineNotAnonymised { .. }
             | Self::NoHashKey
+            | Self::Multiline { .. }
             | Self::Expands { .. }
             | Self::Ratio { .. }
             | Self::Window { .. }

@@ -92,7 +92,7 @@ pub struct Explanation {
 /// As [`Parser::parse`].
 pub fn explain(name: &str, sample: &[u8], options: ParseOptions) -> Result<Explanation> {
     let named = options.format.clone();
-    let detection = detect(sample);
+    let detection = detect(sample, options.multiline.as_ref());
     let mut parser = Parser::new(ParseOptions {
         ordered: false,
         ..options

@@ -6,6 +6,7 @@ use storage::Column;
 use crate::anonymise::Anonymiser;
 use crate::formats::Format;
 use crate::select::Selection;
+use crate::source::Multiline;
 
 /// The most that an event may be stamped after its receipt, in microseconds: ten minutes.
 pub const MAX_FUTURE_US: i64 = 600_000_000;
@@ -45,6 +46,8 @@ pub struct ParseOptions {
     /// True when JSON comes as values that are not one to a line; without it, the beginning of the
     /// source decides.
     pub values: Option<bool>,
+    /// The rule by which lines are records; without it, each line is one.
+    pub multiline: Option<Multiline>,
     /// The most bytes that the result of one call may take, in memory and in a journal.
     pub bytes_max: usize,
     /// Bytes that the caller adds to each quarantined line: the names of its stream and source.
@@ -72,6 +75,7 @@ impl Default for ParseOptions {
             selection: Selection::default(),
             anonymiser: Anonymiser::default(),
             values: None,
+            multiline: None,
             bytes_max: usize::MAX,
             item_bytes: 0,
             record_bytes_max: usize::MAX,

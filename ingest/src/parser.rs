@@ -4,25 +4,33 @@
 //! of `auto`, the types of JSON columns, the position, the size of its columns.
 //!
 //! # Invariants
-//! * `lines = events + quarantine + empty` in every [`Parsed`].
+//! * `lines = events + quarantine + empty` in every [`Parsed`]. By a rule (`source/multiline.rs`)
+//!   records take the place of lines here, and lines keep their numbers in the source.
 //! * `rank` counts the events and quarantined lines of one call, `index` all lines of the source,
 //!   `line` and `byte` are places in the source. All rise together.
 
+mod decision;
 mod items;
 mod tally;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use arrow::array::Array;
+use storage::StreamKind;
 
 use self::tally::BlockTally;
 use crate::bad::Bad;
-use crate::detect::{Detection, SAMPLE_LINES, detect};
+use crate::detect::Detection;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::options::ParseOptions;
 use crate::parsed::Parsed;
 use crate::reader::{Choice, LineReader, ReaderOptions, Taken};
 use crate::select;
-use crate::source::{JsonValues, Lines, SourceBlock, holds_values, without_bom};
+use crate::source::{
+    BlockRecords, JsonValues, Multiline, SourceBlock, holds_values, joined, without_bom,
+};
 use crate::text::{LineText, TextColumn};
 
 /// The largest block that is taken at once. Text columns address 2^31 bytes, and the columns of a
@@ -45,6 +53,7 @@ pub struct Parser {
     options: ReaderOptions,
     ordered: bool,
     values: Option<bool>,
+    multiline: Option<Arc<Multiline>>,
     bytes_max: usize,
     item_bytes: usize,
     record_bytes_max: usize,
@@ -84,6 +93,7 @@ impl Parser {
             options: readers,
             ordered: options.ordered,
             values: options.values,
+            multiline: options.multiline.map(Arc::new),
             bytes_max: options.bytes_max,
             item_bytes: options.item_bytes,
             record_bytes_max: options.record_bytes_max,
@@ -99,11 +109,6 @@ impl Parser {
     /// Returns the format in use, `None` while `auto` has none.
     pub fn format(&self) -> Option<Format> {
         (self.format != Format::Auto).then(|| self.format.clone())
-    }
-
-    /// Takes the decision of `auto`, once it has decided by lines.
-    pub fn take_detection(&mut self) -> Option<Detection> {
-        self.detection.take()
     }
 
     /// Sets the place where the next block begins: its line (from 1) and byte (from 0). Blocks that
@@ -184,33 +189,37 @@ impl Parser {
         check_size(block)?;
         let mut tally = self.tally();
         let (first_line, first_byte) = (self.line, self.byte);
-        let mut lines = Lines::new(block);
+        let rule = self.multiline.clone();
+        let mut records = BlockRecords::new(block, rule.as_deref());
         if self.stopped_at.is_none() {
-            self.decide(block, |_| true);
+            self.decide(block, rule.as_deref(), |_| true);
             self.reader
                 .expect_lines(&|| 1 + memchr::memchr_iter(b'\n', block).count());
             // One check for the whole block; only where it fails each line is checked for itself.
             let text = simdutf8::basic::from_utf8(block).ok();
-            for (begin, line) in lines.by_ref() {
-                if line.is_empty() {
+            while let Some((begin, record)) = records.next() {
+                if record.is_empty() {
                     tally.add_empty();
                     continue;
                 }
                 let byte = first_byte + begin as u64;
-                let mark = if byte == 0 { self.mark_of(line) } else { 0 };
-                let source = match text {
-                    Some(text) => LineText::Valid(&text[begin + mark..begin + line.len()]),
-                    None => LineText::of(&line[mark..]),
+                let mark = if byte == 0 { self.mark_of(record) } else { 0 };
+                let joined = self.joined(&record[mark..]);
+                let source = match (text, &joined) {
+                    (Some(text), Cow::Borrowed(_)) => {
+                        LineText::Valid(&text[begin + mark..begin + record.len()])
+                    }
+                    _ => LineText::of(&joined),
                 };
-                let place = (first_line + tally.count, byte);
-                if !self.take(&mut tally, source, line, place)? {
+                let place = (first_line + records.lines_before(), byte);
+                if !self.take(&mut tally, source, record, place)? {
                     break;
                 }
             }
         }
-        let (taken, count) = match tally.count {
+        let (count, taken) = match tally.count {
             0 => (0, 0),
-            count => (lines.position(), count),
+            _ => records.position(),
         };
         // Its header may stand in these lines.
         if let Some(name) = self.reader.format_name()
@@ -219,6 +228,16 @@ impl Parser {
             self.format = name.parse()?;
         }
         self.finish(tally, count, taken as u64)
+    }
+
+    /// Returns a record as the text of one. Access logs have no line ends: where a record has some,
+    /// they stand for the blanks between its fields.
+    fn joined<'a>(&self, record: &'a [u8]) -> Cow<'a, [u8]> {
+        match (&self.multiline, self.format.kind()) {
+            (None, _) => record.into(),
+            (_, StreamKind::Access) => joined(record, b' '),
+            _ => joined(record, b'\n'),
+        }
     }
 
     /// Quarantines a line of `length` bytes, its end included, of which only the beginning is
@@ -356,30 +375,6 @@ impl Parser {
             stopped_at: self.stopped_at,
             hides_lines: self.options.anonymiser.hides_lines(),
         })
-    }
-
-    /// Lets `auto` search a block while it has not decided, for a format that it may choose. When
-    /// [`SAMPLE_LINES`] lines fit nothing, it gives up for good.
-    fn decide(&mut self, block: &[u8], may_choose: impl Fn(&Format) -> bool) {
-        let Some(searched) = self.undecided else {
-            return;
-        };
-        let detection = detect(block);
-        let searched = searched + detection.lines;
-        match detection.format.clone().filter(may_choose) {
-            Some(format) => {
-                self.detection = Some(detection);
-                self.choose(format);
-            }
-            None => self.undecided = (searched < SAMPLE_LINES).then_some(searched),
-        }
-    }
-
-    /// Reads in this format from now on, by the decision of `auto`.
-    fn choose(&mut self, format: Format) {
-        self.undecided = None;
-        self.reader = format.reader(&self.options, Choice::Auto);
-        self.format = format;
     }
 }
 

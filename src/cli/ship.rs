@@ -18,6 +18,10 @@ pub(crate) struct ShipArgs {
     /// stream.
     #[arg(long)]
     pub(crate) format: Option<String>,
+    /// Lines that are one record, as of stack traces: `indent` (a line that begins with a blank
+    /// belongs to the record before it) or `start:EXPRESSION` (a record begins where it matches).
+    #[arg(long, value_name = "RULE")]
+    pub(crate) multiline: Option<String>,
     /// The value of column `site` for events whose format has no site; distinguishes files of equal
     /// content.
     #[arg(long)]

@@ -26,6 +26,8 @@ pub(crate) struct IngestRequest<'a> {
     pub(crate) stream: &'a str,
     /// Without a format, the server uses the one that it has configured for the stream.
     pub(crate) format: Option<&'a ingest::Format>,
+    /// The rule by which the body was cut. The server takes it in the place of its own.
+    pub(crate) multiline: Option<&'a ingest::Multiline>,
     pub(crate) strict: bool,
     pub(crate) site: Option<&'a str>,
     pub(crate) tz: Option<&'a str>,
@@ -196,6 +198,8 @@ impl IngestRequest<'_> {
             ("bulk", self.bulk.to_string()),
         ];
         query.extend(self.format.map(|format| ("format", format.to_string())));
+        let rule = self.multiline.map_or("off", |rule| rule.as_str());
+        query.push(("multiline", rule.to_owned()));
         query.extend(self.site.map(|s| ("site", s.to_owned())));
         query.extend(self.tz.map(|tz| ("tz", tz.to_owned())));
         query.extend(self.year.map(|year| ("year", year.to_string())));

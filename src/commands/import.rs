@@ -115,6 +115,10 @@ fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseO
             Some(format) => format.parse().map_err(Failure::usage)?,
             None => by_config.format,
         },
+        multiline: match &args.multiline {
+            Some(rule) => intake::multiline(rule).map_err(Failure::usage)?,
+            None => by_config.multiline,
+        },
         strict: args.strict,
         site: args.site.clone(),
         tz: args.tz.as_deref().map(intake::zone).transpose()?,

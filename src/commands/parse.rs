@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use ingest::{LineBlocks, ParseOptions, explain};
+use ingest::{LineBlocks, Multiline, ParseOptions, explain};
 use storage::{Clock, SystemClock};
 
 use super::{Context, import};
@@ -25,10 +25,10 @@ struct FileSample {
     too_long: u64,
 }
 
-fn sample(source: Box<dyn Read + Send>) -> ingest::Result<FileSample> {
+fn sample(source: Box<dyn Read + Send>, rule: Option<&Multiline>) -> ingest::Result<FileSample> {
     let mut sample = FileSample::default();
     let mut read = 0;
-    for block in LineBlocks::new(source) {
+    for block in LineBlocks::new(source).of_records(rule.cloned()) {
         let block = block?;
         read += block.end_byte - block.first_byte;
         match block.too_long {
@@ -56,10 +56,13 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
     } else {
         ingest::open(&args.file)?
     };
+    let multiline = args.multiline.as_deref().map(intake::multiline);
+    let multiline = multiline.transpose().map_err(Failure::usage)?.flatten();
     let FileSample { bytes, too_long } =
-        sample(source).map_err(|e| Failure::from(e).about(&name))?;
+        sample(source, multiline.as_ref()).map_err(|e| Failure::from(e).about(&name))?;
     let options = ParseOptions {
         format: args.format.parse()?,
+        multiline,
         strict: args.strict,
         tz: args.tz.as_deref().map(intake::zone).transpose()?,
         year: args.year,

@@ -62,6 +62,8 @@ fn options(args: ShipArgs) -> Result<ShipOptions> {
         )));
     }
     let format = args.format.map(|format| format.parse());
+    let multiline = args.multiline.as_deref().map(intake::multiline);
+    let multiline = multiline.transpose().map_err(Failure::usage)?.flatten();
     let tz = args.tz.map(|tz| intake::zone(&tz).map(|_| tz));
     let targets = args.files.into_iter().map(ShipTarget::new);
     Ok(ShipOptions {
@@ -70,6 +72,7 @@ fn options(args: ShipArgs) -> Result<ShipOptions> {
         format: format
             .transpose()
             .map_err(|e: ingest::Error| Failure::usage(e))?,
+        multiline,
         site: args.site,
         tz: tz.transpose()?,
         concern: concern(args.w.as_deref(), args.journal)?,

@@ -8,7 +8,7 @@ use chrono::DateTime;
 use serde::{Deserialize, Deserializer};
 use storage::Name;
 
-use super::{Config, StreamFormat};
+use super::{Config, StreamFormat, StreamValue};
 use crate::units::Bytes;
 pub(crate) use options::{KafkaOptions, Setting, is_secret};
 
@@ -108,7 +108,7 @@ impl Config {
             for (key, why) in source.problems() {
                 add(key, why);
             }
-            if let Some(StreamFormat(Ok(format))) = &source.format {
+            if let Some(StreamValue(Ok(format))) = &source.format {
                 let (selection, anonymiser) = (
                     self.selection(&source.stream),
                     self.anonymiser(&source.stream),
@@ -168,7 +168,7 @@ impl Kafka {
             }
             Ok(_) => {}
         }
-        if let Some(StreamFormat(Err(why))) = &self.format {
+        if let Some(StreamValue(Err(why))) = &self.format {
             problems.push(("format", why.clone()));
         }
         if self.bytes_max.0 == 0 {

@@ -1,26 +1,27 @@
-//! The format of a stream, which is compiled once and not for each request.
+//! Values of a stream that are compiled once and not for each request.
 
-use ingest::Format;
+use std::str::FromStr;
+
+use ingest::{Format, Multiline};
 use serde::{Deserialize, Deserializer};
 
-/// A format by its name, or the reason why the name is none.
+/// A value by its text, or the reason why the text is none.
 #[derive(Debug, Clone)]
-pub(crate) struct StreamFormat(pub(super) Result<Format, String>);
+pub(crate) struct StreamValue<T>(pub(super) Result<T, String>);
 
-impl StreamFormat {
-    /// Returns the format, unless the name is none.
-    #[cfg_attr(
-        not(feature = "kafka"),
-        expect(dead_code, reason = "only the Kafka source has a format of its own")
-    )]
-    pub(crate) fn named(&self) -> Option<Format> {
+pub(crate) type StreamFormat = StreamValue<Format>;
+pub(crate) type StreamMultiline = StreamValue<Multiline>;
+
+impl<T: Clone> StreamValue<T> {
+    /// Returns the value, unless the text is none.
+    pub(crate) fn value(&self) -> Option<T> {
         self.0.as_ref().ok().cloned()
     }
 }
 
-impl<'de> Deserialize<'de> for StreamFormat {
+impl<'de, T: FromStr<Err = ingest::Error>> Deserialize<'de> for StreamValue<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Ok(Self(name.parse().map_err(|e: ingest::Error| e.to_string())))
+        let text = String::deserialize(deserializer)?;
+        Ok(Self(text.parse().map_err(|e: ingest::Error| e.to_string())))
     }
 }

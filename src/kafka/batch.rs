@@ -164,6 +164,6 @@ impl BatchMaker {
 }
 
 fn format_of(kafka: &Kafka, of_stream: Format) -> Format {
-    let named = kafka.format.as_ref().and_then(|format| format.named());
+    let named = kafka.format.as_ref().and_then(|format| format.value());
     named.unwrap_or(of_stream)
 }

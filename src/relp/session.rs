@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ingest::Records;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 
 use super::Relp;
@@ -113,9 +113,10 @@ impl<'a> RelpSession<'a> {
             }
             let limit = self.caller.limit(self.decoder.is_within_a_frame());
             let may_read = self.commands.may_take_more();
+            let stop = self.caller.stop.clone();
             let read = async {
                 match may_read {
-                    true => tokio::time::timeout(limit, self.caller.io.read_buf(&mut bytes)).await,
+                    true => tokio::time::timeout(limit, self.caller.read(&mut bytes)).await,
                     false => std::future::pending().await,
                 }
             };
@@ -138,7 +139,7 @@ impl<'a> RelpSession<'a> {
                     }
                     _ => return SessionEnd::Broken,
                 },
-                () = self.caller.stop.heard() => return SessionEnd::Stopped,
+                () = stop.heard() => return SessionEnd::Stopped,
             }
         }
     }

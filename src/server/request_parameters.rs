@@ -6,9 +6,26 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use storage::{Identity, Name, WriteConcern};
 
-pub(crate) const PARAMETERS: [&str; 18] = [
-    "format", "site", "w", "j", "ordered", "debug", "strict", "tz", "source", "line", "producer",
-    "from", "to", "content", "wtimeout", "bulk", "values", "year",
+pub(crate) const PARAMETERS: [&str; 19] = [
+    "format",
+    "site",
+    "w",
+    "j",
+    "ordered",
+    "debug",
+    "strict",
+    "tz",
+    "source",
+    "line",
+    "producer",
+    "from",
+    "to",
+    "content",
+    "wtimeout",
+    "bulk",
+    "values",
+    "year",
+    "multiline",
 ];
 /// The longest `site` and `source`, in bytes: rows of a batch repeat them.
 const TEXT_BYTES_MAX: usize = 1024;

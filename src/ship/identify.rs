@@ -14,7 +14,9 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::follow::{FileStamp, FileState, Guard, Relation, ShipPosition, compare};
 use super::seeded::{self, ShipBug};
-use super::send::{BatchOutcome, Ended, NextLines, Trouble, cut, hash_into, line_end};
+use super::send::{
+    BatchOutcome, Ended, FileEnd, NextCut, NextLines, Trouble, cut, hash_into, line_end,
+};
 use super::sender::{Shipper, source_of};
 use crate::failure::Result;
 use crate::source_id::{KnownSource, Origin, Producers, has_beginning, opened};
@@ -174,7 +176,13 @@ impl Shipper<'_> {
         let position = ShipPosition::of(&known, guard, disturbance);
         // The first part of a known content may go on as that does; as long as nothing follows, it
         // is not known whether it does.
-        if known.is_older && cut(&job.file, &position, LINE_BYTES_MAX, job.is_complete)?.is_none() {
+        let end = FileEnd {
+            is_complete: job.is_complete,
+            rests: true,
+        };
+        if known.is_older
+            && let NextCut::Nothing = cut(&job.file, &position, LINE_BYTES_MAX, None, end)?
+        {
             return Ok(FileContent::Waits);
         }
         Ok(FileContent::Follow(Box::new(position)))
@@ -296,6 +304,7 @@ impl Shipper<'_> {
         let mut blocks = LineBlocks::new(known.source)
             .with_limits(self.batch_bytes(), LINE_BYTES_MAX)
             .starting_at(known.line_ends + 1, known.from)
+            .of_records(self.options.multiline.clone())
             .hashing(known.hasher);
         while let Some(block) = blocks.next_block()? {
             let from = match position.mid_line {

@@ -7,4 +7,4 @@ mod step;
 
 pub(crate) use counts::ShipCounts;
 pub(crate) use link::{BatchOutcome, Ended, Link, RangeBatch, Receiver, Trouble};
-pub(crate) use step::{NextLines, cut, hash_into, line_end};
+pub(crate) use step::{FileEnd, NextCut, NextLines, cut, hash_into, line_end};

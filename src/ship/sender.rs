@@ -11,7 +11,9 @@ use storage::Identity;
 use super::ShipOptions;
 use super::follow::{FileStamp, FileState, FollowedFiles, FoundFile, ShipPosition, Tracked, paths};
 use super::identify::Identifier;
-use super::send::{BatchOutcome, Ended, Link, NextLines, RangeBatch, ShipCounts, Trouble, cut};
+use super::send::{
+    BatchOutcome, Ended, FileEnd, Link, NextCut, NextLines, RangeBatch, ShipCounts, Trouble, cut,
+};
 use crate::failure::{FAILED, Failure};
 
 /// Bytes of a batch at most, but for a longer line.
@@ -41,7 +43,7 @@ struct SendJob {
     file: Arc<File>,
     source: String,
     seen: FileStamp,
-    is_complete: bool,
+    end: FileEnd,
     position: ShipPosition,
 }
 
@@ -51,6 +53,8 @@ enum SendOutcome {
     Sent,
     /// There are no more whole lines.
     Drained,
+    /// The last record is taken once the file rests.
+    OpenRecord,
     /// The file holds other content than before, or the server's position is another.
     Other,
 }
@@ -108,7 +112,7 @@ impl<'a> Shipper<'a> {
         match outcome {
             Err(Trouble::Ended) => return Err(Ended),
             Err(Trouble::File(error)) => {
-                let end = (job.seen, job.is_complete);
+                let end = (job.seen, job.end.is_complete);
                 let end = self.options.once.then_some(end);
                 files.fail(job.id, &error, end, now);
             }
@@ -116,10 +120,16 @@ impl<'a> Shipper<'a> {
                 // The next batch may be there already, and then does not wait.
                 file.next = Instant::now() + LINGER;
                 file.state = FileState::Following(Box::new(job.position));
+                file.has_open_record = false;
             }
             Ok(SendOutcome::Drained) => {
                 file.looked = Some(job.seen);
-                file.is_finished = job.is_complete;
+                file.is_finished = job.end.is_complete;
+                file.has_open_record = false;
+            }
+            Ok(SendOutcome::OpenRecord) => {
+                file.looked = Some(job.seen);
+                file.has_open_record = true;
             }
             Ok(SendOutcome::Other) => {
                 file.forget();
@@ -143,7 +153,10 @@ impl<'a> Shipper<'a> {
             file: Arc::clone(&file.file),
             source: source_of(file),
             seen: file.seen,
-            is_complete: file.is_complete(now),
+            end: FileEnd {
+                is_complete: file.is_complete(now),
+                rests: self.options.once || file.rests(now),
+            },
             position: (**position).clone(),
         };
         file.is_busy = true;
@@ -156,8 +169,11 @@ impl<'a> Shipper<'a> {
         }
         loop {
             let limit = self.batch_bytes.load(Ordering::Relaxed);
-            let Some(next) = cut(&job.file, &job.position, limit, job.is_complete)? else {
-                return Ok(SendOutcome::Drained);
+            let rule = self.options.multiline.as_ref();
+            let next = match cut(&job.file, &job.position, limit, rule, job.end)? {
+                NextCut::Lines(next) => next,
+                NextCut::OpenRecord => return Ok(SendOutcome::OpenRecord),
+                NextCut::Nothing => return Ok(SendOutcome::Drained),
             };
             self.claim(job.id, &next);
             if !next.after.guard.fits(&job.file) {
@@ -212,17 +228,20 @@ impl<'a> Shipper<'a> {
         match &taken {
             BatchOutcome::Stored(answer) => self.counts.lock().add(answer, bytes),
             BatchOutcome::Conflict => {}
-            BatchOutcome::TooLarge => self.halve(&batch, next.is_line())?,
+            BatchOutcome::TooLarge => {
+                let is_one = next.is_one(self.options.multiline.as_ref());
+                self.halve(&batch, is_one)?;
+            }
         }
         Ok(taken)
     }
 
-    /// Makes later batches half as long as one that was refused. A refused line ends the shipper:
-    /// to leave it out, or to cut it, would lose of it.
-    fn halve(&self, batch: &RangeBatch<'_>, is_line: bool) -> Result<(), Ended> {
+    /// Makes later batches half as long as one that was refused. A refused line, or record, ends
+    /// the shipper: to leave it out, or to cut it, would lose of it.
+    fn halve(&self, batch: &RangeBatch<'_>, is_one: bool) -> Result<(), Ended> {
         let bytes = batch.body.len();
         let half = bytes / 2;
-        if is_line || half < BATCH_BYTES_MIN {
+        if is_one || half < BATCH_BYTES_MIN {
             let why = format!(
                 "{}: line {}: the server refuses {bytes} bytes as too large; raise server.batch_bytes_max there, or the limit of the proxy before it",
                 batch.source, batch.line

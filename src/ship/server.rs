@@ -31,6 +31,7 @@ impl Receiver for Server<'_> {
                 Format::Auto => options.format.as_ref(),
                 known => Some(known),
             },
+            multiline: options.multiline.as_ref(),
             strict: false,
             site: options.site.as_deref(),
             tz: options.tz.as_deref(),

@@ -23,6 +23,7 @@ fn options(pattern: std::path::PathBuf) -> ShipOptions {
     ShipOptions {
         targets: vec![ShipTarget::new(pattern).expect("an argument")],
         stream: "access".into(),
+        multiline: None,
         format: None,
         site: None,
         tz: None,

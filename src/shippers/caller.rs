@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::io::AsyncReadExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::listen::{Accepted, Io, within_handshake};
@@ -16,6 +17,11 @@ use crate::tls::{Alpn, FIRST_BYTE};
 const SILENT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// A message that has begun must be whole within this time.
 const PART_WITHIN: Duration = Duration::from_secs(60);
+/// Bytes of a message that are read as fast as they come: far more than any that is kept whole.
+const FULL_SPEED_BYTES: usize = 1 << 20;
+/// Bytes a second in which the rest of a message is passed over, so that endless ones do not take
+/// the machine from others.
+const PASSED_OVER_A_SECOND: f64 = (4 << 20) as f64;
 
 /// A connection after its handshake.
 pub(crate) struct Caller {
@@ -26,6 +32,10 @@ pub(crate) struct Caller {
     pub(crate) stop: Stop,
     /// The time at which a message was first found to have begun and not to be whole.
     began: Option<Instant>,
+    /// The bytes that were read since the last message became whole.
+    part_bytes: usize,
+    /// The time before which nothing more is read of a long message.
+    rests_until: Option<tokio::time::Instant>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -74,6 +84,8 @@ impl Caller {
             user,
             stop,
             began: None,
+            part_bytes: 0,
+            rests_until: None,
             _place: place,
         })
     }
@@ -93,8 +105,29 @@ impl Caller {
         }
     }
 
+    /// Reads some bytes behind those in `bytes`; 0 at the end of the connection. Within a long
+    /// message it waits before it reads on. No byte is lost when its future is dropped.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub(crate) async fn read(&mut self, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
+        if let Some(until) = self.rests_until {
+            tokio::time::sleep_until(until).await;
+        }
+        let read = self.io.read_buf(bytes).await?;
+        self.part_bytes = self.part_bytes.saturating_add(read);
+        let is_long = self.part_bytes > FULL_SPEED_BYTES;
+        self.rests_until = is_long.then(|| {
+            let rest = Duration::from_secs_f64(read as f64 / PASSED_OVER_A_SECOND);
+            tokio::time::Instant::now() + rest
+        });
+        Ok(read)
+    }
+
     /// Notes that a message became whole: what follows is another one.
     pub(crate) fn end_message(&mut self) {
         self.began = None;
+        self.part_bytes = 0;
+        self.rests_until = None;
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ingest::Records;
-use tokio::io::AsyncReadExt;
 use tokio::task::JoinHandle;
 
 use super::Syslog;
@@ -105,9 +104,10 @@ impl<'a> SyslogConnection<'a> {
             }
             let limit = self.caller.limit(self.decoder.is_within_a_message());
             let may_read = self.whole.bytes() < CHUNK_BYTES_MAX;
+            let stop = self.caller.stop.clone();
             let read = async {
                 match may_read {
-                    true => tokio::time::timeout(limit, self.caller.io.read_buf(&mut bytes)).await,
+                    true => tokio::time::timeout(limit, self.caller.read(&mut bytes)).await,
                     false => std::future::pending().await,
                 }
             };
@@ -128,7 +128,7 @@ impl<'a> SyslogConnection<'a> {
                     }
                     Ok(Ok(_) | Err(_)) | Err(_) => return ConnectionEnd::Closed,
                 },
-                () = self.caller.stop.heard() => return ConnectionEnd::Cut,
+                () = stop.heard() => return ConnectionEnd::Cut,
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod answers;
 mod headers;
+mod records;
 mod rotation;
 mod web;
 

@@ -81,7 +81,7 @@ impl Key {
     }
 
     /// Returns the expression of the values, by default the field of the key's name.
-    pub(crate) fn value(&self) -> Expression {
+    pub fn value(&self) -> Expression {
         let plain = || Expression::Field(self.name.clone());
         self.expr.clone().unwrap_or_else(plain)
     }

@@ -15,6 +15,7 @@ use storage::fits_float;
 use super::cast::as_text;
 use super::{Condition, Expression, Literal, Operator};
 use crate::error::Result;
+use crate::text_function::{path_prefix, url_parameter};
 
 type TextFunction<'f> = dyn for<'a> Fn(&'a str) -> Option<Cow<'a, str>> + 'f;
 
@@ -41,13 +42,20 @@ impl Expression {
         };
         match self {
             Self::Field(name) => Ok(events.column_by_name(name).cloned()),
-            Self::PathPrefix(of, n) => text(of, &|t| Some(path_prefix(t, *n).into())),
+            Self::PathPrefix(of, n) => text(of, &|t| Some(path_prefix(t, (*n).into()).into())),
             Self::Capture(of, pattern, group) => text(of, &|t| {
                 let captures = pattern.regex.captures(t)?;
                 Some(captures.get((*group).into())?.as_str().into())
             }),
-            Self::Lower(of) => text(of, &|t| Some(t.to_lowercase().into())),
-            Self::Upper(of) => text(of, &|t| Some(t.to_uppercase().into())),
+            Self::UrlParameter(of, name) => text(of, &|t| url_parameter(t, name)),
+            Self::Text(function, of) => {
+                let Some(array) = of.of(events)? else {
+                    return Ok(None);
+                };
+                Ok(Some(
+                    Arc::new(function.of_column(&as_text(&array)?)) as ArrayRef
+                ))
+            }
             Self::Quotient(of, by) => integer(of, &|v| v.checked_div(*by)),
             Self::Remainder(of, by) => integer(of, &|v| v.checked_rem(*by)),
         }
@@ -56,17 +64,6 @@ impl Expression {
 
 /// An operation of Kleene's logic: with a null side it is null unless the other side decides it.
 type Kernel = fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>;
-
-/// Returns the path up to the end of its `n`th segment. A leading slash belongs to every prefix.
-fn path_prefix(path: &str, n: u16) -> &str {
-    let start = usize::from(path.starts_with('/'));
-    if n == 0 {
-        return &path[..start];
-    }
-    let mut slashes = path[start..].match_indices('/').map(|(at, _)| start + at);
-    let end = slashes.nth(usize::from(n) - 1);
-    &path[..end.unwrap_or(path.len())]
-}
 
 impl Condition {
     /// Returns, for each event of all batches, true if the condition is true.

@@ -4,13 +4,14 @@
 use std::fmt::Display;
 
 use super::lexer::{Token, is_reserved, tokens};
-use super::{Condition, Expression, Literal, Operator, Pattern};
+use super::{Condition, Expression, Literal, Operator, Pattern, TextFunction};
 
 /// Length limit of an expression, bytes.
 const TEXT_MAX: usize = 4_096;
 /// Limit of nested brackets.
 const DEPTH_MAX: usize = 32;
-const FUNCTIONS: &str = "path_prefix, regexp_capture, lower and upper";
+/// Functions that take more than a text.
+const WITH_ARGUMENTS: [&str; 3] = ["path_prefix", "regexp_capture", "url_extract_parameter"];
 
 /// The result of a grammar rule.
 enum Term {
@@ -324,28 +325,38 @@ impl Parser {
             return Ok(Expression::Field(word));
         }
         let name = word.to_ascii_lowercase();
-        if !["path_prefix", "regexp_capture", "lower", "upper"].contains(&&*name) {
-            return Err((
-                at,
-                format!("{word} is not a function; the functions are {FUNCTIONS};"),
-            ));
+        let of_text = TextFunction::of_name(&name);
+        if of_text.is_none() && !WITH_ARGUMENTS.contains(&&*name) {
+            let functions: Vec<&str> = WITH_ARGUMENTS
+                .into_iter()
+                .chain(TextFunction::ALL.map(TextFunction::name))
+                .collect();
+            let functions = functions.join(", ");
+            let what = format!("{word} is not a function; the functions are {functions};");
+            return Err((at, what));
         }
         let of = Box::new(value(self.any()?)?);
-        let made = match &*name {
-            "lower" => Expression::Lower(of),
-            "upper" => Expression::Upper(of),
-            "path_prefix" => {
-                self.expect(",")?;
-                Expression::PathPrefix(of, self.small("a number of segments")?)
-            }
-            _ => {
-                self.expect(",")?;
-                let (pattern, group) = self.pattern()?;
-                Expression::Capture(of, pattern, group)
-            }
+        let made = match of_text {
+            Some(function) => Expression::Text(function, of),
+            None => self.with_arguments(&name, of)?,
         };
         self.expect(")")?;
         Ok(made)
+    }
+
+    /// Parses the arguments behind the text of one of [`WITH_ARGUMENTS`].
+    fn with_arguments(&mut self, name: &str, of: Box<Expression>) -> Result<Expression, Problem> {
+        self.expect(",")?;
+        Ok(match name {
+            "path_prefix" => Expression::PathPrefix(of, self.small("a number of segments")?),
+            "url_extract_parameter" => {
+                Expression::UrlParameter(of, self.text("a parameter's name in single quotes")?)
+            }
+            _ => {
+                let (pattern, group) = self.pattern()?;
+                Expression::Capture(of, pattern, group)
+            }
+        })
     }
 
     /// Parses a pattern and the number of the group to capture, 1 by default.

@@ -18,8 +18,10 @@ impl Display for Expression {
                     quoted(&pattern.text)
                 )
             }
-            Self::Lower(of) => write!(f, "lower({of})"),
-            Self::Upper(of) => write!(f, "upper({of})"),
+            Self::UrlParameter(of, name) => {
+                write!(f, "url_extract_parameter({of}, {})", quoted(name))
+            }
+            Self::Text(function, of) => write!(f, "{}({of})", function.name()),
             Self::Quotient(of, by) => write!(f, "{of} / {by}"),
             Self::Remainder(of, by) => write!(f, "{of} % {by}"),
         }

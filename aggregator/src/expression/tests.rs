@@ -413,8 +413,13 @@ fn any_condition() -> impl Strategy<Value = Condition> {
             let boxed = inner.prop_map(Box::new);
             prop_oneof![
                 (boxed.clone(), any::<u16>()).prop_map(|(of, n)| Expression::PathPrefix(of, n)),
-                boxed.clone().prop_map(Expression::Lower),
-                boxed.clone().prop_map(Expression::Upper),
+                (
+                    proptest::sample::select(&TextFunction::ALL[..]),
+                    boxed.clone()
+                )
+                    .prop_map(|(function, of)| Expression::Text(function, of)),
+                (boxed.clone(), "[ -~ü]{0,5}")
+                    .prop_map(|(of, name)| Expression::UrlParameter(of, name)),
                 (boxed.clone(), 1..i64::MAX).prop_map(|(of, n)| Expression::Quotient(of, n)),
                 (boxed.clone(), i64::MIN..0).prop_map(|(of, n)| Expression::Remainder(of, n)),
                 (boxed, "[a-z']{0,3}\\([a-z']{0,3}\\)").prop_map(|(of, text)| {

@@ -43,7 +43,10 @@ impl Expression {
                 Some(ColumnType::Text) => ValueType::Text,
                 Some(_) => ValueType::Number,
             }),
-            Self::PathPrefix(of, _) | Self::Capture(of, ..) | Self::Lower(of) | Self::Upper(of) => {
+            Self::PathPrefix(of, _)
+            | Self::Capture(of, ..)
+            | Self::UrlParameter(of, _)
+            | Self::Text(_, of) => {
                 of.value_type(kind)?;
                 Ok(ValueType::Text)
             }

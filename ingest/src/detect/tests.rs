@@ -8,7 +8,7 @@ fn check(lines: &[(&str, usize)], expected: Option<Format>) -> Detection {
         .iter()
         .map(|(line, times)| format!("{line}\n").repeat(*times))
         .collect();
-    let detection = detect(sample.as_bytes());
+    let detection = detect(sample.as_bytes(), None);
     assert_eq!(detection.format, expected, "{detection:?}");
     detection
 }
@@ -122,10 +122,10 @@ fn lines_in_no_format_are_told_the_nearest() {
             "nearest to syslog: column 37: expected a process or -, found x",
         ),
     ] {
-        let why = detect(line.as_bytes()).why;
+        let why = detect(line.as_bytes(), None).why;
         assert!(why.ends_with(expected), "{why}");
     }
-    let why = detect(b"text of a program").why;
+    let why = detect(b"text of a program", None).why;
     assert_eq!(why, "none of the first 1 lines is in a known format");
 }
 
@@ -199,7 +199,7 @@ fn a_decision_says_how_sure_it_is() {
             .iter()
             .map(|(line, times)| format!("{line}\n").repeat(*times))
             .collect();
-        let detection = detect(sample.as_bytes());
+        let detection = detect(sample.as_bytes(), None);
         let found = detection.runner_up.as_ref();
         let found = found.map(|next| (next.format.clone(), next.lines));
         assert_eq!((detection.fit, found), (fit, next));

@@ -28,7 +28,7 @@ impl Parser {
         if self.undecided.is_some() {
             let sample = items.clone().take(SAMPLE_LINES as usize);
             let sample: Vec<&[u8]> = sample.map(|item| item.bytes).collect();
-            self.decide(&sample.join(&b'\n'), |format| !format.awaits_header());
+            self.decide(&sample.join(&b'\n'), None, |format| !format.awaits_header());
         }
         let mut tally = self.tally();
         if self.stopped_at.is_none() {
@@ -39,7 +39,8 @@ impl Parser {
                 self.set_sender(item.sender);
                 let place = (item.line, item.byte);
                 let bytes = item.bytes;
-                let text = LineText::of(&bytes[self.mark_of(bytes)..]);
+                let joined = self.joined(&bytes[self.mark_of(bytes)..]);
+                let text = LineText::of(&joined);
                 let is_next = match bytes.get(..self.record_bytes_max) {
                     Some(head) if head.len() < bytes.len() => {
                         self.reject_record(&mut tally, head, place)

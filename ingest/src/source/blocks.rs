@@ -7,7 +7,7 @@
 //! source.
 //!
 //! JSON values that are not one to a line (`source/values.rs`) are cut between values in the same
-//! way.
+//! way, and lines that a rule (`source/multiline.rs`) makes records, between records.
 //!
 //! Positions count decompressed bytes and, from 1, lines. Blocks lie side by side:
 //! each begins where the one before ended.
@@ -16,6 +16,7 @@ use std::io::Read;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
+use super::multiline::Multiline;
 use super::values::{JsonValues, Nesting};
 use crate::error::{Error, Result};
 
@@ -50,6 +51,8 @@ pub struct SourceBlock {
     /// The last line or value ended before the source did. The bytes alone do not tell: of the
     /// values `1, 2` the first may be the last of its block, and its comma is not.
     pub ended: bool,
+    /// By a rule, lines that come later may belong to the last record: the source ended with it.
+    pub may_go_on: bool,
 }
 
 impl SourceBlock {
@@ -87,6 +90,8 @@ pub struct LineBlocks<R> {
     hasher: Xxh3Default,
     /// Cut between JSON values instead of lines.
     values: bool,
+    /// Cut between records instead of lines.
+    multiline: Option<Multiline>,
 }
 
 impl<R: Read> LineBlocks<R> {
@@ -104,6 +109,7 @@ impl<R: Read> LineBlocks<R> {
             failure: None,
             hasher: Xxh3Default::new(),
             values: false,
+            multiline: None,
         }
     }
 
@@ -139,6 +145,13 @@ impl<R: Read> LineBlocks<R> {
         self
     }
 
+    /// Cuts between the records that a rule makes of lines.
+    #[must_use]
+    pub fn of_records(mut self, rule: Option<Multiline>) -> Self {
+        self.multiline = rule;
+        self
+    }
+
     /// Returns the next block, `None` at the end.
     ///
     /// # Errors
@@ -148,10 +161,15 @@ impl<R: Read> LineBlocks<R> {
         loop {
             self.fill();
             if let Some(end) = self.last_end() {
-                return Ok(Some(self.give(end, true)));
+                return Ok(Some(self.give(end)));
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > self.line_max {
+                if self.multiline.is_some()
+                    && let Some(end) = memchr::memrchr(b'\n', &self.buffer)
+                {
+                    return Ok(Some(self.give(end + 1)));
+                }
                 return self.give_too_long().map(Some);
             }
             if let Some(source) = self.failure.take() {
@@ -167,12 +185,12 @@ impl<R: Read> LineBlocks<R> {
             }
             if self.ended {
                 let end = self.buffer.len();
-                return Ok((end > 0).then(|| self.give(end, false)));
+                return Ok((end > 0).then(|| self.give_last()));
             }
         }
     }
 
-    /// Returns the end of the last whole line, or value, of the buffer.
+    /// Returns the end of the last whole line, record or value of the buffer.
     fn last_end(&self) -> Option<usize> {
         if self.values {
             // The next read is twice as long each time: to search known bytes again costs as much
@@ -180,7 +198,12 @@ impl<R: Read> LineBlocks<R> {
             return JsonValues::whole(&self.buffer, self.byte, LINES_MAX);
         }
         let end = memchr::memrchr(b'\n', &self.buffer[self.searched..])?;
-        Some(self.searched + end + 1)
+        let end = self.searched + end + 1;
+        match &self.multiline {
+            None => Some(end),
+            // It ends where the next one begins.
+            Some(rule) => rule.last_begin(&self.buffer[..end], self.searched),
+        }
     }
 
     /// Reads until the buffer holds a block, or twice the unfinished line that it holds already. It
@@ -205,13 +228,29 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
+    /// Returns what is left at the end of the source.
+    fn give_last(&mut self) -> SourceBlock {
+        let block = self.give(self.buffer.len());
+        let is_last = self.buffer.is_empty();
+        let is_record = self.multiline.is_some() && !self.values;
+        SourceBlock {
+            ended: !is_last || is_record && block.bytes.ends_with(b"\n"),
+            may_go_on: is_last && is_record,
+            ..block
+        }
+    }
+
     /// Returns the first `end` bytes of the buffer as a block, or fewer where they hold very many
     /// lines.
-    fn give(&mut self, end: usize, ended: bool) -> SourceBlock {
+    fn give(&mut self, end: usize) -> SourceBlock {
         let mut ends = memchr::memchr_iter(b'\n', &self.buffer[..end]);
-        let end = match self.values {
-            true => end,
-            false => ends.nth(LINES_MAX - 1).map_or(end, |last| last + 1),
+        let end = match ends.nth(LINES_MAX - 1) {
+            Some(last) if !self.values => {
+                let rule = self.multiline.as_ref();
+                let begin = rule.and_then(|rule| rule.last_begin(&self.buffer[..=last], 0));
+                begin.unwrap_or(last + 1)
+            }
+            _ => end,
         };
         let rest = self.buffer[end..].to_vec();
         let mut bytes = std::mem::replace(&mut self.buffer, rest);
@@ -222,7 +261,10 @@ impl<R: Read> LineBlocks<R> {
         // A block of values may end within a line.
         let is_piece = !self.values && !bytes.ends_with(b"\n");
         let block = self.block(bytes, end as u64, line_ends + u64::from(is_piece), false);
-        SourceBlock { ended, ..block }
+        SourceBlock {
+            ended: true,
+            ..block
+        }
     }
 
     /// Returns the beginning of a line over the limit and passes over the rest of it.
@@ -285,6 +327,7 @@ impl<R: Read> LineBlocks<R> {
             too_long,
             values: self.values,
             ended: too_long,
+            may_go_on: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! SQL functions beyond DataFusion's own: `time_bucket`, `attr` and its relatives, `hist_*`,
-//! `distinct_*`. Also corrected or faster versions of DataFusion's functions, and bounds on
-//! functions whose result may be far larger than their arguments.
+//! `distinct_*`, parts of URLs and user agents. Also corrected or faster versions of DataFusion's
+//! functions, and bounds on functions whose result may be far larger than their arguments.
 
 pub(crate) mod arrays;
 pub(crate) mod attr;
@@ -15,6 +15,7 @@ pub(crate) mod log_windows;
 pub(crate) mod sizes;
 pub(crate) mod states;
 mod string_agg;
+pub(crate) mod texts;
 mod time_bucket;
 mod version;
 pub(crate) mod zones;
@@ -38,6 +39,7 @@ pub(crate) fn register(state: &mut SessionState, longest_constant: usize) -> Res
     scalars.push(ScalarUDF::new_from_impl(version::Version::new()));
     scalars.extend(attr::scalars());
     scalars.extend(states::scalars());
+    scalars.extend(texts::scalars());
     for function in scalars {
         state.register_udf(Arc::new(function))?;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ingest::{BLOCK_BYTES, BatchOrigin, Format, ParseOptions, Parser, SourceBlock};
+use ingest::{BLOCK_BYTES, BatchOrigin, Format, Multiline, ParseOptions, Parser, SourceBlock};
 use storage::{
     Ack, Clock, Identity, Name, SourcePosition, Store, StreamKind, SystemClock, WriteConcern,
 };
@@ -31,6 +31,8 @@ pub(super) struct SourcePiece<'a> {
 pub(super) trait Sink: SourceMemory {
     /// Returns the size of a piece in bytes, about.
     fn piece_bytes(&self) -> usize;
+    /// Returns the rule by which lines are records.
+    fn multiline(&self) -> Option<Multiline>;
     /// Begins a source, of which the next line is in this format.
     fn begin(&mut self, format: &Format);
     /// Takes a piece. Returns the format in use, `Auto` while there is none.
@@ -146,6 +148,10 @@ impl Sink for Local {
         BLOCK_BYTES
     }
 
+    fn multiline(&self) -> Option<Multiline> {
+        self.options.multiline.clone()
+    }
+
     fn begin(&mut self, format: &Format) {
         self.format = format.clone();
     }
@@ -244,6 +250,10 @@ impl Sink for Remote {
         PIECE_BYTES
     }
 
+    fn multiline(&self) -> Option<Multiline> {
+        self.options.multiline.clone()
+    }
+
     fn begin(&mut self, format: &Format) {
         self.format = format.clone();
     }
@@ -252,7 +262,7 @@ impl Sink for Remote {
         if self.format == Format::Auto && piece.block.values {
             self.format = Format::Json;
         } else if self.format == Format::Auto
-            && let detection = ingest::detect(&piece.block.bytes)
+            && let detection = ingest::detect(&piece.block.bytes, self.options.multiline.as_ref())
             && let Some(format) = detection.format.clone()
         {
             summary.detected(&detection);
@@ -267,6 +277,7 @@ impl Sink for Remote {
                 StreamKind::Access if self.format != Format::VhostCombined => &self.options.format,
                 _ => &self.format,
             }),
+            multiline: self.options.multiline.as_ref(),
             strict: self.options.strict,
             site: self.options.site.as_deref(),
             tz: self.options.tz.as_ref().and_then(|tz| tz.iana_name()),

@@ -79,6 +79,7 @@ impl OpenSource {
             .with_limits(sink.piece_bytes(), LINE_BYTES_MAX)
             .starting_at(known.line_ends + 1, known.from)
             .of_values(known.values)
+            .of_records(sink.multiline())
             .hashing(known.hasher);
         sink.begin(&known.format);
         let mut progress = Progress {

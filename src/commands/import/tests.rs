@@ -47,6 +47,10 @@ impl Sink for Lines {
         self.piece_bytes
     }
 
+    fn multiline(&self) -> Option<ingest::Multiline> {
+        None
+    }
+
     fn begin(&mut self, _: &Format) {}
 
     fn take(&mut self, piece: SourcePiece<'_>, summary: &mut Summary) -> Result<Format> {

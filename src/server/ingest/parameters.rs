@@ -71,6 +71,10 @@ impl RequestParameters<'_> {
             Some(format) => format.parse().map_err(|e: ingest::Error| e.to_string())?,
             None => by_config.format,
         };
+        let multiline = match self.text("multiline") {
+            None => by_config.multiline,
+            Some(rule) => intake::multiline(rule).map_err(|e| e.to_string())?,
+        };
         let tz = self.text("tz").map(|name| {
             ingest::zone(name)
                 .ok_or_else(|| format!("tz={name}: write an IANA zone such as Europe/Berlin"))
@@ -80,6 +84,7 @@ impl RequestParameters<'_> {
         });
         Ok(ParseOptions {
             format,
+            multiline,
             strict: self.flag("strict")?,
             ordered: self.flag("ordered")?,
             site: self.text("site").map(str::to_owned),

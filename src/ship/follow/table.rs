@@ -138,8 +138,8 @@ impl FollowedFiles {
         }
     }
 
-    /// Leaves a file alone for some time, since it could not be read. At `end`, its state and whether
-    /// that is complete, nothing is left to do until it changes.
+    /// Leaves a file alone for some time, since it could not be read. At `end`, its state and
+    /// whether that is complete, nothing is left to do until it changes.
     pub(crate) fn fail(
         &mut self,
         id: u64,

@@ -16,8 +16,10 @@ use crate::source_id::KnownSource;
 /// A rotated or deleted file that did not change for this long is at its end: a last piece without
 /// a line end is a line. Programs that have a file open across its rotation write on for a while.
 const SETTLE: Duration = Duration::from_secs(10);
-/// The same for a file that was not seen to be moved: its name alone says that it was rotated. Some
-/// programs write to files with a date in their names.
+/// A record that ends with the last line of a file is whole when no line came for this long.
+const RECORD_REST: Duration = Duration::from_secs(5);
+/// The same as [`SETTLE`] for a file that was not seen to be moved: its name alone says that it was
+/// rotated. Some programs write to files with a date in their names.
 const SETTLE_BY_NAME: Duration = Duration::from_secs(120);
 /// A compressed file that did not change for this long is not being written any more.
 const AT_REST: Duration = Duration::from_secs(2);
@@ -119,6 +121,8 @@ pub(crate) struct Tracked {
     pub(crate) looked: Option<FileStamp>,
     /// It was rotated, has settled, and was read to its end with its last piece.
     pub(crate) is_finished: bool,
+    /// Its last lines are a record to which more lines may come.
+    pub(crate) has_open_record: bool,
     /// A thread works with it.
     pub(crate) is_busy: bool,
     changed: Instant,
@@ -147,6 +151,7 @@ impl Tracked {
             seen,
             looked: None,
             is_finished: false,
+            has_open_record: false,
             is_busy: false,
             changed: age.and_then(|age| now.checked_sub(age)).unwrap_or(now),
             is_deleted: false,
@@ -192,6 +197,7 @@ impl Tracked {
             self.seen = seen;
             self.changed = now;
             self.is_finished = false;
+            self.has_open_record = false;
         }
     }
 
@@ -224,6 +230,7 @@ impl Tracked {
         self.epoch += 1;
         self.looked = None;
         self.is_finished = false;
+        self.has_open_record = false;
     }
 
     pub(crate) fn has_changed(&self) -> bool {
@@ -236,9 +243,15 @@ impl Tracked {
         self.is_moved && quiet >= SETTLE || self.is_rotation && quiet >= SETTLE_BY_NAME
     }
 
+    /// Returns whether its last record is taken for whole.
+    pub(crate) fn rests(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.changed) >= RECORD_REST
+    }
+
     /// Returns whether its end is still to be looked at.
     pub(crate) fn is_to_finish(&self, now: Instant) -> bool {
-        !self.is_finished && self.is_complete(now)
+        let is_left_open = self.has_open_record && self.rests(now);
+        is_left_open || !self.is_finished && self.is_complete(now)
     }
 
     /// Returns the bytes that the server has not taken.

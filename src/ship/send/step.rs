@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use ingest::{LINE_BYTES_MAX, LineBlocks, SourceBlock};
+use ingest::{LINE_BYTES_MAX, LineBlocks, Multiline, SourceBlock};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::failure::Result;
@@ -27,14 +27,37 @@ impl NextLines {
         &self.block.bytes[self.from..]
     }
 
-    /// Returns whether it is one line, which cannot be sent in pieces.
-    pub(crate) fn is_line(&self) -> bool {
-        memchr::memchr(b'\n', self.body()).is_none_or(|end| end + 1 == self.body().len())
+    /// Returns whether it is one line, or one record, which cannot be sent in pieces.
+    pub(crate) fn is_one(&self, rule: Option<&Multiline>) -> bool {
+        match rule {
+            Some(rule) => rule.is_one(self.body()),
+            None => {
+                memchr::memchr(b'\n', self.body()).is_none_or(|end| end + 1 == self.body().len())
+            }
+        }
     }
 }
 
-/// Reads whole lines of about `limit` bytes; the last piece of a file that is complete counts as
-/// one. `None` when there is none.
+/// The outcome of a cut.
+pub(crate) enum NextCut {
+    Lines(NextLines),
+    /// Lines of one record, of which more may come.
+    OpenRecord,
+    /// There is no whole line.
+    Nothing,
+}
+
+/// The state of the end of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileEnd {
+    /// Nothing will be appended.
+    pub(crate) is_complete: bool,
+    /// Nothing was appended for some time: its last record is taken for whole.
+    pub(crate) rests: bool,
+}
+
+/// Reads whole lines, or records by a rule, of about `limit` bytes; the last piece of a file that
+/// is complete counts as one.
 ///
 /// # Errors
 /// Errors of reading the file.
@@ -42,30 +65,35 @@ pub(crate) fn cut(
     file: &Arc<File>,
     position: &ShipPosition,
     limit: usize,
-    is_complete: bool,
-) -> Result<Option<NextLines>> {
+    rule: Option<&Multiline>,
+    end: FileEnd,
+) -> Result<NextCut> {
     let content = ReadAt::new(Arc::clone(file), position.at);
     let mut blocks = LineBlocks::new(content)
         .with_limits(limit, LINE_BYTES_MAX)
         .starting_at(position.lines + 1, position.at)
+        .of_records(rule.cloned())
         .hashing(position.hasher.clone());
     let Some(block) = blocks.next_block()?.filter(|block| !block.is_blank()) else {
-        return Ok(None);
+        return Ok(NextCut::Nothing);
     };
     // The rest of a very long line may not be written yet.
     let is_line = match block.too_long {
         true => has_line_end(file, block.end_byte)?,
         false => block.is_whole(),
     };
-    if !is_line && !is_complete && !seeded::is(ShipBug::PieceIsLine) {
-        return Ok(None);
+    if !is_line && !end.is_complete && !seeded::is(ShipBug::PieceIsLine) {
+        return Ok(NextCut::Nothing);
+    }
+    if block.may_go_on && !end.rests && !end.is_complete {
+        return Ok(NextCut::OpenRecord);
     }
     let from = match position.mid_line {
         true => line_end(&block.bytes),
         false => 0,
     };
     if from == block.bytes.len() {
-        return Ok(None);
+        return Ok(NextCut::Nothing);
     }
     let mut hasher = position.hasher.clone();
     match block.too_long {
@@ -87,7 +115,7 @@ pub(crate) fn cut(
         is_unsent: false,
         ..position.clone()
     };
-    Ok(Some(NextLines { block, from, after }))
+    Ok(NextCut::Lines(NextLines { block, from, after }))
 }
 
 /// Returns the length of the line end at the beginning.

@@ -194,6 +194,9 @@ fn other_messages_behind_a_header_are_kept_with_its_time() {
         assert_fields(Format::Haproxy, line, expected);
         let (events, _) = parsed(options(Format::Haproxy), format!("{line}\n").as_bytes());
         assert_eq!(events[0]["time"], "2026-02-06T12:14:14Z");
-        assert_eq!(crate::detect(line.as_bytes()).format, Some(Format::Syslog));
+        assert_eq!(
+            crate::detect(line.as_bytes(), None).format,
+            Some(Format::Syslog)
+        );
     }
 }

@@ -297,14 +297,14 @@ fn lines_that_are_stored_are_told_from_headers() {
 
 #[test]
 fn auto_finds_w3c_by_its_directives_and_lines() {
-    let detection = crate::detect(W3C_SOURCE.as_bytes());
+    let detection = crate::detect(W3C_SOURCE.as_bytes(), None);
     assert_eq!(detection.format, Some(Format::W3c), "{detection:?}");
     // Eight directives, and lines that have the fields of the last one.
     assert_eq!(detection.votes[&Format::W3c], 8 + 4, "{detection:?}");
     let found = crate::search_header(&Format::Auto, W3C_SOURCE.as_bytes()).format();
     assert_eq!(found, Format::W3c);
     let lines = "a,b\n1,2\n";
-    assert_eq!(crate::detect(lines.as_bytes()).format, None);
+    assert_eq!(crate::detect(lines.as_bytes(), None).format, None);
     assert_eq!(
         crate::search_header(&Format::Auto, lines.as_bytes()).format(),
         Format::Auto

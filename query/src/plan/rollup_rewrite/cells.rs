@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use aggregator::{Calendar, Definition, Level};
+use aggregator::{Calendar, Definition, Expression, Level};
 use arrow::array::{ArrayRef, make_comparator};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Schema};
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, cast};
 use storage::TIME;
 
 use super::constant::values_at;
+use crate::functions::texts::{PATH_PREFIX, URL_PARAMETER, text_function};
 use crate::tables::stream::prune::TimeRange;
 use crate::tables::stream::source::{is_comparison, plain};
 
@@ -21,35 +22,63 @@ use crate::tables::stream::source::{is_comparison, plain};
 /// groups are merged even if they all differ.
 const BUCKETS_MAX: usize = 50_000;
 
-/// The keys of a rollup that are columns of its stream.
+/// The keys of a rollup that a query can name: columns of its stream, and calls of functions that
+/// mean the same in SQL.
 pub(super) struct KeyColumns {
-    /// Types of the stream's column and of the rollup's key, by name.
-    types: HashMap<String, (DataType, DataType)>,
+    keys: HashMap<Expression, KeyColumn>,
+}
+
+struct KeyColumn {
+    name: String,
+    /// Type of the expression in the stream.
+    in_stream: DataType,
+    /// Type of the rollup's key.
+    own: DataType,
 }
 
 impl KeyColumns {
-    /// Returns the keys of a definition that hold exactly the values of the stream's column.
+    /// Returns the keys of a definition that hold exactly the values of an expression over the
+    /// stream's columns.
     pub(super) fn of(definition: &Definition, stream: &Schema) -> Self {
-        let keys = definition.by().iter().filter(|key| key.expr.is_none());
-        let types = keys.filter_map(|key| {
-            let stored = stream.field_with_name(&key.name).ok()?.data_type();
+        let keys = definition.by().iter().filter_map(|key| {
+            let value = key.value();
+            let in_stream = match &value {
+                Expression::Field(name) => stream.field_with_name(name).ok()?.data_type().clone(),
+                _ => DataType::Utf8,
+            };
             let own = key.key_type.arrow();
             let is_text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::Utf8View);
-            let same = *stored == own || (is_text(stored) && is_text(&own));
-            same.then(|| (key.name.clone(), (stored.clone(), own)))
+            let same = in_stream == own || (is_text(&in_stream) && is_text(&own));
+            let name = key.name.clone();
+            let column = KeyColumn {
+                name,
+                in_stream,
+                own,
+            };
+            same.then_some((value, column))
         });
         Self {
-            types: types.collect(),
+            keys: keys.collect(),
         }
+    }
+
+    /// Returns the key that holds the values of an expression.
+    fn key(&self, expr: &Expr) -> Option<&KeyColumn> {
+        self.keys.get(&key_expression(expr)?)
     }
 
     /// Returns whether an expression over the stream's columns needs no columns but keys and
     /// `time`.
     pub(super) fn are_enough_for(&self, expr: &Expr) -> bool {
-        let columns = expr.column_refs();
-        columns
-            .iter()
-            .all(|c| c.name == TIME || self.types.contains_key(&c.name))
+        let mut enough = true;
+        let walked = expr.apply(|e| {
+            if self.key(e).is_some() {
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            enough &= !matches!(e, Expr::Column(column) if column.name != TIME);
+            Ok(TreeNodeRecursion::Continue)
+        });
+        walked.is_ok() && enough
     }
 
     /// Returns whether an expression needs some key.
@@ -57,10 +86,9 @@ impl KeyColumns {
         expr.column_refs().iter().any(|c| c.name != TIME)
     }
 
-    /// Returns whether a key holds integers.
-    pub(super) fn is_integer(&self, key: &str) -> bool {
-        let types = self.types.get(key);
-        types.is_some_and(|(stored, _)| stored.is_integer())
+    /// Returns whether an expression is a key that holds integers.
+    pub(super) fn is_integer(&self, expr: &Expr) -> bool {
+        self.key(expr).is_some_and(|key| key.in_stream.is_integer())
     }
 
     /// Returns the same expression over the columns of a level.
@@ -71,21 +99,15 @@ impl KeyColumns {
             if let Some(compared) = self.compared(&e) {
                 return Ok(Transformed::new(compared, true, TreeNodeRecursion::Jump));
             }
+            if let Some(key) = self.key(&e) {
+                let column = match key.in_stream == key.own {
+                    true => plain(&key.name),
+                    false => cast(plain(&key.name), key.in_stream.clone()),
+                };
+                return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
+            }
             Ok(match e {
                 Expr::Column(column) if column.name == TIME => Transformed::yes(plain("bucket")),
-                Expr::Column(column) => {
-                    let (stored, own) = &self.types[&column.name];
-                    let key = plain(&column.name);
-                    Transformed::new(
-                        if stored == own {
-                            key
-                        } else {
-                            cast(key, stored.clone())
-                        },
-                        true,
-                        TreeNodeRecursion::Jump,
-                    )
-                }
                 other => Transformed::no(other),
             })
         });
@@ -93,12 +115,9 @@ impl KeyColumns {
     }
 
     fn compared(&self, expr: &Expr) -> Option<Expr> {
-        let key = |expr: &Expr| match expr {
-            Expr::Column(column) => {
-                let (_, own) = self.types.get(&column.name)?;
-                Some((plain(&column.name), own.clone()))
-            }
-            _ => None,
+        let key = |expr: &Expr| {
+            let key = self.key(expr)?;
+            Some((plain(&key.name), key.own.clone()))
         };
         let constant = |expr: &Expr, own: &DataType| match expr {
             Expr::Literal(value, _) => {
@@ -135,6 +154,33 @@ impl KeyColumns {
             Expr::IsNotNull(inner) => Some(Expr::IsNotNull(Box::new(key(inner)?.0))),
             _ => None,
         }
+    }
+}
+
+/// Returns the expression of a rollup that has the values of an SQL expression; `None` for those
+/// that no key can have.
+fn key_expression(expr: &Expr) -> Option<Expression> {
+    let call = match expr {
+        Expr::Column(column) => return Some(Expression::Field(column.name.clone())),
+        Expr::ScalarFunction(call) => call,
+        _ => return None,
+    };
+    let (text, arguments) = call.args.split_first()?;
+    // The planner casts a text column to the type of the function's argument.
+    let text = match text {
+        Expr::Cast(cast) if cast.field.data_type().is_string() => &*cast.expr,
+        other => other,
+    };
+    let of = || Some(Box::new(key_expression(text)?));
+    match (call.func.name(), arguments) {
+        (PATH_PREFIX, [Expr::Literal(ScalarValue::Int64(Some(n)), _)]) => {
+            Some(Expression::PathPrefix(of()?, u16::try_from(*n).ok()?))
+        }
+        (URL_PARAMETER, [Expr::Literal(ScalarValue::Utf8(Some(name)), _)]) => {
+            Some(Expression::UrlParameter(of()?, name.clone()))
+        }
+        (name, []) => Some(Expression::Text(text_function(name)?, of()?)),
+        _ => None,
     }
 }
 

@@ -217,7 +217,7 @@ impl Measures<'_> {
         let (from, of_cell) = if self.keys.are_enough_for(arg) {
             let (from, hits) = self.hits()?;
             let whole = match arg {
-                Expr::Column(column) if self.keys.is_integer(&column.name) => {
+                key if self.keys.is_integer(key) => {
                     raw_arg = cast(raw_arg, DataType::Int64);
                     cast(arg.clone(), DataType::Int64)
                 }

@@ -23,8 +23,8 @@ const DAYS: usize = 12;
 /// Number of questions per history.
 const EACH: usize = 100;
 
-/// Returns four rollups: two like the default ones, one in another zone with few admitted keys,
-/// and one that lacks levels and measures.
+/// Returns five rollups: two like the default ones, one in another zone with few admitted keys, one
+/// that lacks levels and measures, and one by expressions.
 fn cascade() -> Arc<Cascade> {
     let config: CascadeConfig = serde_json::from_value(json!({"rollups": {
         "stats": {"stream": "access", "by": ["site", "path"], "measures": {
@@ -37,6 +37,12 @@ fn cascade() -> Arc<Cascade> {
             "week": "monday", "max_keys": 9, "measures": {"n": "count", "bytes": "sum(response_size)"}},
         "coarse": {"stream": "access", "by": ["host"], "levels": ["hour", "day", "month"], "measures": {
             "n": "count", "least": "min(response_size)", "most": "max(response_size)"}},
+        "sections": {"stream": "access", "max_keys": 20, "by": ["site",
+            {"name": "section", "expr": "path_prefix(path, 1)"},
+            {"name": "bare", "expr": "url_extract_path(path)"},
+            {"name": "a", "expr": "url_extract_parameter(path, 'a')"},
+            {"name": "program", "expr": "user_agent_family(path)"}],
+            "measures": {"n": "count", "bytes": "sum(response_size)"}},
     }, "streams": {}}))
     .expect("a configuration");
     Arc::new(Cascade::new(config).expect("rollups"))
@@ -55,10 +61,20 @@ fn event(random: &mut Random, day: usize) -> Event {
         time: START + day as i64 * DAY_US + within,
         host: HOSTS[random.below(6)],
         method: [Some("GET"), Some("POST"), None][random.below(3)],
-        path: (random.below(9) > 0).then(|| format!("/p{}", random.below(8))),
+        path: path(random),
         status: [Some(200), Some(304), Some(404), Some(500), None][random.below(5)],
         size: (random.below(4) > 0).then(|| random.below(100_000) as i64),
         ..Event::default()
+    }
+}
+
+fn path(random: &mut Random) -> Option<String> {
+    let n = random.below(8);
+    match random.below(12) {
+        0 => None,
+        1 => Some(format!("/s{}/p{n}?a={}", n % 2, n % 3)),
+        2 => Some(format!("/s{}/Googlebot", n % 3)),
+        _ => Some(format!("/p{n}")),
     }
 }
 
@@ -121,7 +137,7 @@ const TIMES: [&str; 11] = [
 ];
 /// Expressions over keys and filters on keys, grouped so that one rollup has them together; the
 /// last theme mixes all keys.
-const THEMES: [(&[&str], &[&str]); 4] = [
+const THEMES: [(&[&str], &[&str]); 5] = [
     (
         &["path", "site", "upper(path)", "coalesce(path, '-')"],
         &[
@@ -152,6 +168,23 @@ const THEMES: [(&[&str], &[&str]); 4] = [
     (
         &["path", "status", "path || '!'", "status + 1"],
         &["path IS NOT NULL", "status IN (200, 500)", "path = '/p1'"],
+    ),
+    (
+        &[
+            "path_prefix(path, 1)",
+            "url_extract_path(path)",
+            "url_extract_parameter(path, 'a')",
+            "coalesce(user_agent_family(path), site, '-')",
+            "upper(path_prefix(path, 1))",
+        ],
+        &[
+            "path_prefix(path, 1) = '/s1'",
+            "path_prefix(path, 1) IN ('/s1', '/p2', '/p5')",
+            "url_extract_path(path) > '/p4'",
+            "url_extract_parameter(path, 'a') IS NULL",
+            "user_agent_family(path) IS NOT NULL",
+            "path_prefix(path, 2) LIKE '/s%'",
+        ],
     ),
     (
         &["path", "host", "method", "status"],
@@ -205,7 +238,7 @@ fn question(random: &mut Random) -> String {
     if random.below(3) > 0 {
         columns.push(TIMES[random.below(TIMES.len())]);
     }
-    let (keys, filters) = THEMES[[0, 0, 1, 1, 2, 2, 3][random.below(7)]];
+    let (keys, filters) = THEMES[[0, 0, 1, 1, 2, 2, 3, 3, 4][random.below(9)]];
     for _ in 0..random.below(3) {
         columns.push(keys[random.below(keys.len())]);
     }

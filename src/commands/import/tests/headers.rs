@@ -32,6 +32,10 @@ impl Sink for Pieces {
         self.lines.piece_bytes
     }
 
+    fn multiline(&self) -> Option<ingest::Multiline> {
+        None
+    }
+
     fn begin(&mut self, format: &Format) {
         self.format = format.clone();
     }
