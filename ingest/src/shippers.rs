@@ -9,6 +9,7 @@
 
 pub mod elastic;
 pub mod hec;
+pub mod journald;
 pub mod loki;
 mod names;
 mod object;

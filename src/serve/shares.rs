@@ -194,6 +194,12 @@ impl Counted {
         Ok(())
     }
 
+    /// Gives back some of the resource.
+    pub(crate) fn shrink(&self, less: u64) {
+        self.amount.fetch_sub(less, Ordering::Relaxed);
+        self.count().fetch_sub(less, Ordering::Relaxed);
+    }
+
     /// Checks that there is so much left.
     ///
     /// # Errors

@@ -7,6 +7,9 @@
 //! * The bodies of all requests under way have at most `server.bodies_bytes_max` bytes together: a
 //!   body beyond that fails with 503 and `Retry-After`. Bytes count until their request is
 //!   answered.
+//! * A body that its handler stores in pieces ([`BodyPieces`]) may be of any length and take any
+//!   time, as long as some bytes come every [`PIECE_WITHIN`]; its bytes count until they are
+//!   stored.
 //! * The client gets the reason of the failure, not its consequence. A reader of the body only
 //!   sees an error and builds some response; [`Watch::refusal`] returns the response to send
 //!   instead.
@@ -14,7 +17,7 @@
 use std::error::Error as _;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -31,6 +34,9 @@ use crate::{config, serve};
 /// Time for which a sender may be silent before its pace counts: a pipe begins slowly, and a
 /// client that sends `Expect: 100-continue` waits.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// Time for the next bytes of a body that is stored in pieces.
+const PIECE_WITHIN: Duration = Duration::from_secs(60);
 
 /// Limits of bodies.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +99,7 @@ impl Bodies {
             of_client,
             held: AtomicU64::new(0),
             all: Arc::clone(&self.held),
+            is_in_pieces: AtomicBool::new(false),
             refusal: Mutex::new(refusal),
         });
         let now = Instant::now();
@@ -102,6 +109,7 @@ impl Bodies {
             limits: self.limits,
             began: now,
             received: 0,
+            waits_since: None,
             due: Box::pin(tokio::time::sleep_until(now)),
             ended: false,
         };
@@ -115,6 +123,7 @@ struct BodyShare {
     of_client: Option<serve::Counted>,
     held: AtomicU64,
     all: Arc<AtomicU64>,
+    is_in_pieces: AtomicBool,
     refusal: Mutex<Option<Refusal>>,
 }
 
@@ -134,6 +143,33 @@ impl BodyShare {
         let of_client = self.of_client.as_ref();
         let taken = of_client.map_or(Ok(()), |held| held.grow(bytes));
         taken.map_err(Refusal::Share)
+    }
+}
+
+impl BodyShare {
+    fn give_back(&self, bytes: u64) {
+        let bytes = bytes.min(self.held.load(Ordering::Relaxed));
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.all.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(held) = &self.of_client {
+            held.shrink(bytes);
+        }
+    }
+}
+
+/// The body of a request as its handler may take it: in pieces that are stored while more comes.
+#[derive(Debug, Clone)]
+pub(super) struct BodyPieces(Arc<BodyShare>);
+
+impl BodyPieces {
+    /// Begins: from now on the body has no limit of its length or its time as a whole.
+    pub(super) fn begin(&self) {
+        self.0.is_in_pieces.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that so many bytes are stored, and held no more.
+    pub(super) fn stored(&self, bytes: usize) {
+        self.0.give_back(bytes as u64);
     }
 }
 
@@ -210,11 +246,25 @@ impl Limits {
     }
 }
 
+fn silent() -> Refusal {
+    Refusal::Body(BadBody {
+        status: StatusCode::REQUEST_TIMEOUT,
+        code: "too_slow",
+        message: format!("no byte of the body came for {} s", PIECE_WITHIN.as_secs()),
+        hint: Some("send it again: what was stored before is recognised"),
+    })
+}
+
 /// Outcome of a body, and its share of the bytes of all.
 #[derive(Debug)]
 pub(super) struct Watch(Arc<BodyShare>);
 
 impl Watch {
+    /// Returns the body as pieces, for a handler that stores them.
+    pub(super) fn pieces(&self) -> BodyPieces {
+        BodyPieces(Arc::clone(&self.0))
+    }
+
     /// Returns the response to a request whose body failed.
     pub(super) fn refusal(&self) -> Option<Response> {
         let refusal = self.0.refusal.lock().take()?;
@@ -238,6 +288,8 @@ struct Watched {
     limits: Limits,
     began: Instant,
     received: u64,
+    /// The time since which the reader waits for bytes.
+    waits_since: Option<Instant>,
     due: Pin<Box<Sleep>>,
     ended: bool,
 }
@@ -267,6 +319,7 @@ impl HttpBody for Watched {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 this.received += bytes;
+                this.waits_since = None;
                 match this.share.take(bytes, &this.limits) {
                     Ok(()) => Poll::Ready(Some(Ok(frame))),
                     Err(refusal) => this.fail(refusal),
@@ -281,12 +334,20 @@ impl HttpBody for Watched {
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                let due = this.limits.due(this.began, this.received);
+                let since = *this.waits_since.get_or_insert_with(Instant::now);
+                let is_in_pieces = this.share.is_in_pieces.load(Ordering::Relaxed);
+                let due = match is_in_pieces {
+                    true => since + PIECE_WITHIN,
+                    false => this.limits.due(this.began, this.received),
+                };
                 if this.due.deadline() != due {
                     this.due.as_mut().reset(due);
                 }
                 ready!(this.due.as_mut().poll(context));
-                let too_slow = this.limits.too_slow(this.began.elapsed());
+                let too_slow = match is_in_pieces {
+                    true => silent(),
+                    false => this.limits.too_slow(this.began.elapsed()),
+                };
                 this.fail(too_slow)
             }
         }

@@ -176,7 +176,8 @@ impl Front {
             return refused;
         }
         let path = head.uri.path().to_owned();
-        let request = Request::from_parts(head, body);
+        let mut request = Request::from_parts(head, body);
+        request.extensions_mut().insert(watch.pieces());
         let response = self.router.clone().oneshot(request).await.into_response();
         match watch.refusal() {
             // The handler answered for a body that it could not read; this response has the

@@ -1,46 +1,26 @@
-//! `GET /metrics`: Prometheus text, written by hand from the store's counters.
+//! `GET /metrics`: the figures of the server and its store for Prometheus.
 
 mod arrivals;
+mod durations;
+mod exposition;
 mod process;
 pub(super) mod requests;
 mod shippers;
 mod sources;
 mod upkeep;
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 
 use super::app::App;
+use exposition::Exposition;
 
-/// The text format of exposition, version 0.0.4.
-const CONTENT_TYPE: HeaderValue =
-    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ignored = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        let _ignored = writeln!(self.0, "{name}{labels} {value}");
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, kind, help);
-        self.sample(name, "", value);
-    }
-}
-
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut text = Text(String::with_capacity(4096));
+pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let mut text = Exposition::default();
     events(&mut text, &app);
     rollups(&mut text, &app);
     upkeep::jobs(&mut text, &app);
@@ -89,21 +69,17 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
         app.serving.started.elapsed().as_secs(),
     );
     process::write(&mut text, app.serving.started_at);
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.0).into_response()
+    text.response(&headers)
 }
 
-fn listener(text: &mut Text, app: &App) {
+fn listener(text: &mut Exposition, app: &App) {
     text.family(
         "logmill_build_info",
         "gauge",
         "The program that runs: always 1.",
     );
     let version = env!("CARGO_PKG_VERSION");
-    text.sample(
-        "logmill_build_info",
-        &format!("{{version=\"{version}\"}}"),
-        1,
-    );
+    text.sample(&[("version", version)], 1);
     text.single(
         "logmill_http_connections",
         "gauge",
@@ -124,7 +100,7 @@ fn listener(text: &mut Text, app: &App) {
     );
 }
 
-fn events(text: &mut Text, app: &App) {
+fn events(text: &mut Exposition, app: &App) {
     let counters = app.serving.store.counters();
     for (what, help) in [
         (
@@ -149,13 +125,12 @@ fn events(text: &mut Text, app: &App) {
                 "refused" => c.refused,
                 _ => c.duplicate,
             };
-            // Names of streams need no escaping.
-            text.sample(&name, &format!("{{stream=\"{stream}\"}}"), value);
+            text.sample(&[("stream", stream.as_str())], value);
         }
     }
 }
 
-fn rollups(text: &mut Text, app: &App) {
+fn rollups(text: &mut Exposition, app: &App) {
     let snapshot = app.serving.store.snapshot();
     let manifest = snapshot.manifest();
     text.family(
@@ -176,8 +151,8 @@ fn rollups(text: &mut Text, app: &App) {
             .cloned()
             .unwrap_or_default();
         for level in levels.iter().filter_map(|l| l.as_str()) {
-            let labels = format!("{{rollup=\"{}\",level=\"{level}\"}}", rollup.name);
-            text.sample("logmill_rollup_waiting", &labels, waiting);
+            let labels = [("rollup", rollup.name.as_str()), ("level", level)];
+            text.sample(&labels, waiting);
         }
     }
     let mismatches = app.serving.scrub.mismatches.load(Ordering::Relaxed);
@@ -206,8 +181,8 @@ fn rollups(text: &mut Text, app: &App) {
     );
     for rollup in &manifest.rollups {
         for (level, floor) in &rollup.floors {
-            let labels = format!("{{rollup=\"{}\",level=\"{level}\"}}", rollup.name);
-            text.sample("logmill_rollup_late_total", &labels, floor.late);
+            let labels = [("rollup", rollup.name.as_str()), ("level", level.as_str())];
+            text.sample(&labels, floor.late);
         }
     }
     text.single("logmill_parts", "gauge", "Parts.", manifest.parts.len());

@@ -1,4 +1,5 @@
-//! Protocols of shippers over HTTP: Elasticsearch's `_bulk`, Loki's push, OTLP, Splunk's collector.
+//! Protocols of shippers over HTTP: Elasticsearch's `_bulk`, Loki's push, OTLP, Splunk's collector,
+//! the upload of systemd's journal.
 //!
 //! Each decodes a body to records of streams (`ingest::shippers`) and answers in its own form; the
 //! way between the two is the same for all ([`call`]).
@@ -12,6 +13,7 @@ mod call;
 mod elastic;
 mod errors;
 mod hec;
+mod journald;
 mod loki;
 mod otlp;
 
@@ -35,6 +37,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .nest("/elasticsearch", elastic.clone())
         .merge(elastic)
         .merge(hec::routes())
+        .merge(journald::routes())
         .merge(loki::routes())
         .merge(otlp::routes())
 }

@@ -18,10 +18,10 @@
 //! | `LOGMILL_BACKUP_SECONDS` | 4 | how long a server is backed up every second |
 //! | `LOGMILL_RELOADS` | 2 | certificates that `tls` takes under load |
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
-//! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients: `postgres`, `flight`, `shippers` |
+//! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients of `postgres`, `flight`, `kafka` … |
 //! | `LOGMILL_GRAFANA_PYTHON` | unset | a Python with `grafana-foundation-sdk`, for `grafana` |
 //! | `LOGMILL_SYSLOG_NG` | unset | the folder of an unpacked syslog-ng, for `shippers` |
-//! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, for `grafana` |
+//! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, pino and pino-loki |
 //! | `LOGMILL_SEED` | the process id | the seed of tests that pick moments, printed by each run |
 //! | `LOGMILL_FULL` | unset | large logs in all scenarios of `oracle`, every minute in `faults` |
 

@@ -4,6 +4,8 @@
 
 mod clients;
 mod grpc;
+mod journald;
+mod pino;
 mod protobuf;
 
 use serde_json::{Value, json};

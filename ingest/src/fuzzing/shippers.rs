@@ -2,7 +2,9 @@
 
 use super::choices;
 use crate::shippers::hec::HecDefaults;
+use crate::shippers::journald::ExportDecoder;
 use crate::shippers::{StreamRecords, elastic, hec, loki, otlp, stream_name};
+use crate::source::Records;
 use crate::{Format, ParseOptions, Parser};
 
 /// Decodes a body: the first byte is its protocol. Streams have names that a store takes, records
@@ -31,7 +33,7 @@ fn decode(protocol: u8, body: &[u8]) -> Vec<StreamRecords> {
         host: Some("h"),
         ..HecDefaults::default()
     };
-    let decoded = match protocol % 7 {
+    let decoded = match protocol % 8 {
         0 => {
             return elastic::decode(body, None, Some("of_path")).map_or_else(
                 |malformed| {
@@ -47,9 +49,32 @@ fn decode(protocol: u8, body: &[u8]) -> Vec<StreamRecords> {
         3 => otlp::decode_protobuf(body, None).ok(),
         4 => otlp::decode_json(body, None).ok(),
         5 => hec::decode_events(body, defaults).ok(),
+        6 => Some(vec![entries(body)]),
         _ => hec::decode_lines(body, defaults)
             .ok()
             .map(|lines| vec![lines]),
     };
     decoded.unwrap_or_default()
+}
+
+/// Decodes an export of a journal: in pieces it is the same.
+fn entries(body: &[u8]) -> StreamRecords {
+    let decode = |piece_bytes: usize| {
+        let (mut decoder, mut records) = (ExportDecoder::default(), Records::default());
+        for piece in body.chunks(piece_bytes) {
+            if decoder
+                .take(piece, &mut |entry| records.push(&entry.json))
+                .is_err()
+            {
+                break;
+            }
+        }
+        records
+    };
+    let records = decode(body.len().max(1));
+    assert_eq!(records, decode(7));
+    StreamRecords {
+        stream: "journald".to_owned(),
+        records,
+    }
 }

@@ -48,6 +48,22 @@ async fn a_body_passes_as_it_is_and_counts_until_its_request_is_answered() {
 }
 
 #[tokio::test]
+async fn a_body_in_pieces_counts_until_they_are_stored() {
+    let bodies = Bodies::new(limits());
+    let (watched, watch) = bodies.watch(body(4, false), &serve::Share::default());
+    let pieces = watch.pieces();
+    pieces.begin();
+    assert_eq!(read(watched).await.expect("a body"), 40);
+    pieces.stored(25);
+    assert_eq!(bodies.held(), 15);
+    // No more than there are.
+    pieces.stored(25);
+    assert_eq!(bodies.held(), 0);
+    drop((pieces, watch));
+    assert_eq!(bodies.held(), 0);
+}
+
+#[tokio::test]
 async fn a_silent_sender_is_cut_off_for_its_pace_and_for_its_time() {
     let none = Duration::ZERO;
     let paced = Limits {

@@ -2,7 +2,7 @@
 
 use query::Arrived;
 
-use super::Text;
+use super::exposition::Exposition;
 use crate::serve::Arrivals;
 
 type ValueOf = fn(&Arrived) -> u64;
@@ -32,7 +32,7 @@ const FAMILIES: [(&str, &str, ValueOf); 6] = [
     ),
 ];
 
-pub(super) fn write(text: &mut Text, arrivals: &Arrivals) {
+pub(super) fn write(text: &mut Exposition, arrivals: &Arrivals) {
     let counts = arrivals.counts();
     if counts.is_empty() {
         return;
@@ -41,9 +41,8 @@ pub(super) fn write(text: &mut Text, arrivals: &Arrivals) {
         let name = format!("logmill_arrivals_{name}_total");
         text.family(&name, "counter", help);
         for (protocol, arrived) in &counts {
-            // Names of streams need no escaping.
-            let labels = format!("{{protocol=\"{protocol}\",stream=\"{}\"}}", arrived.stream);
-            text.sample(&name, &labels, value(arrived));
+            let labels = [("protocol", *protocol), ("stream", arrived.stream.as_str())];
+            text.sample(&labels, value(arrived));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Text;
+use super::exposition::Exposition;
 use crate::serve::descriptors;
 
 /// Fields of `/proc/self/stat` after the name of the program, which may hold spaces.
@@ -13,7 +13,7 @@ const THREADS: usize = 17;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Writes the figures of the process, without those that the kernel does not report.
-pub(super) fn write(text: &mut Text, started: SystemTime) {
+pub(super) fn write(text: &mut Exposition, started: SystemTime) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let fields: Vec<f64> = fields

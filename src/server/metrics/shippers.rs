@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Text;
+use super::exposition::Exposition;
 use crate::serve::ShipperCounts;
 
-pub(super) fn write(text: &mut Text, counts: &ShipperCounts) {
+pub(super) fn write(text: &mut Exposition, counts: &ShipperCounts) {
     let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
     text.family(
         "logmill_syslog_dropped_total",
@@ -16,8 +16,7 @@ pub(super) fn write(text: &mut Text, counts: &ShipperCounts) {
         ("listener", &counts.udp_queue_dropped),
         ("kernel", &counts.udp_kernel_dropped),
     ] {
-        let labels = format!("{{queue=\"{queue}\"}}");
-        text.sample("logmill_syslog_dropped_total", &labels, now(dropped));
+        text.sample(&[("queue", queue)], now(dropped));
     }
     text.single(
         "logmill_shippers_refused_total",

@@ -1,8 +1,6 @@
 //! Metrics of the sources that the server itself reads.
 
-use std::fmt::Write;
-
-use super::Text;
+use super::exposition::Exposition;
 use crate::serve::{SourceBoard, SourceReport};
 
 /// The value of one metric of a source.
@@ -65,30 +63,20 @@ const FAMILIES: [(&str, &str, &str, ValueOf); 9] = [
     ),
 ];
 
-pub(super) fn write(text: &mut Text, board: &SourceBoard) {
+pub(super) fn write(text: &mut Exposition, board: &SourceBoard) {
     let reports = board.reports();
     if reports.is_empty() {
         return;
     }
-    let labels: Vec<String> = reports.values().map(labels_of).collect();
     for (name, kind, help, value) in FAMILIES {
         let name = format!("logmill_source_{name}");
         text.family(&name, kind, help);
-        for (report, labels) in reports.values().zip(&labels) {
+        for report in reports.values() {
+            let labels = report.labels.iter();
+            let labels: Vec<_> = labels.map(|(name, value)| (&**name, &**value)).collect();
             if let Some(value) = value(report) {
-                text.sample(&name, labels, value);
+                text.sample(&labels, value);
             }
         }
     }
-}
-
-/// Formats labels. Their values are names of the configuration, which need no escaping.
-fn labels_of(report: &SourceReport) -> String {
-    let mut text = String::new();
-    for (label, value) in &report.labels {
-        let before = if text.is_empty() { '{' } else { ',' };
-        // Writing to a string does not fail.
-        let _ignored = write!(text, "{before}{label}=\"{value}\"");
-    }
-    text + "}"
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use storage::{Debt, Name, Store, compaction_debt, disk_use};
 
-use super::Text;
+use super::exposition::Exposition;
 use crate::server::app::App;
 
 /// Writes the counts of jobs since the store was opened, and the amount that compaction would
 /// merge.
-pub(super) fn jobs(text: &mut Text, app: &App) {
+pub(super) fn jobs(text: &mut Exposition, app: &App) {
     let counts = app.serving.store.maintenance().counts();
     for (what, help) in [
         ("runs", "Runs of maintenance that changed something."),
@@ -25,7 +25,7 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
                 "failures" => counts.failed as f64,
                 _ => counts.us as f64 / 1e6,
             };
-            text.sample(&name, &format!("{{job=\"{job}\"}}"), value);
+            text.sample(&[("job", &job.to_string())], value);
         }
     }
     let (parts, tiles) = compaction_debt(app.serving.store.snapshot().manifest());
@@ -35,17 +35,16 @@ pub(super) fn jobs(text: &mut Text, app: &App) {
 }
 
 /// Writes the number of events that rollups added later have not counted.
-pub(super) fn uncounted(text: &mut Text, app: &App) {
+pub(super) fn uncounted(text: &mut Exposition, app: &App) {
     let name = "logmill_rollup_uncounted_events";
     let help = "Sealed events that a rollup does not count: they wait for the backfill, or their raw events were dropped or detached.";
     text.family(name, "gauge", help);
     for rollup in &app.serving.store.snapshot().manifest().rollups {
-        let labels = format!("{{rollup=\"{}\"}}", rollup.name);
-        text.sample(name, &labels, rollup.missing());
+        text.sample(&[("rollup", rollup.name.as_str())], rollup.missing());
     }
 }
 
-fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Name, Debt>) {
+fn debt(text: &mut Exposition, name: &str, label: &str, files: &str, all: &BTreeMap<Name, Debt>) {
     let what = "that compaction would merge if no data arrived";
     for unit in [files, "bytes"] {
         let help = match unit {
@@ -60,25 +59,25 @@ fn debt(text: &mut Text, name: &str, label: &str, files: &str, all: &BTreeMap<Na
             } else {
                 debt.count
             };
-            text.sample(&name, &format!("{{{label}=\"{of}\"}}"), value);
+            text.sample(&[(label, of.as_str())], value);
         }
     }
 }
 
 /// Adds the metrics that need the disk, on a thread that may block.
-pub(super) async fn with_disk(mut text: Text, app: &App) -> Text {
+pub(super) async fn with_disk(mut text: Exposition, app: &App) -> Exposition {
     let store = Arc::clone(&app.serving.store);
     let asked = tokio::task::spawn_blocking(move || {
-        let mut disk_text = Text(String::new());
-        disk(&mut disk_text, &store);
-        disk_text.0
+        let mut of_disk = Exposition::default();
+        disk(&mut of_disk, &store);
+        of_disk
     });
     // If the thread fails, the other metrics are still valid.
-    text.0 += &asked.await.unwrap_or_default();
+    text.append(asked.await.unwrap_or_default());
     text
 }
 
-fn disk(text: &mut Text, store: &Store) {
+fn disk(text: &mut Exposition, store: &Store) {
     let mut bytes: BTreeMap<(String, &str), u64> = BTreeMap::new();
     for used in disk_use(&store.snapshot()) {
         let stream = used.stream.map_or_else(String::new, |s| s.to_string());
@@ -88,11 +87,7 @@ fn disk(text: &mut Text, store: &Store) {
     let help = "Bytes on the disk, by stream and kind of file; no stream is the store's own.";
     text.family(name, "gauge", help);
     for ((stream, kind), bytes) in bytes {
-        text.sample(
-            name,
-            &format!("{{stream=\"{stream}\",kind=\"{kind}\"}}"),
-            bytes,
-        );
+        text.sample(&[("stream", &*stream), ("kind", kind)], bytes);
     }
     let room = store.disk_forecast();
     if let Some(space) = room.space {

@@ -109,6 +109,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/services/collector/health", PUBLIC, &HEC_ACK),
     route("GET", "/services/collector/health/1.0", PUBLIC, &HEC_ACK),
     route("POST", "/loki/api/v1/push", WRITES, &PUSH),
+    route("POST", "/upload", WRITES, &PUSH),
     route("POST", "/v1/logs", WRITES, &PUSH),
     route("POST", "/v1/traces", WRITES, &PUSH),
     route("POST", "/v1/metrics", WRITES, &PUSH),

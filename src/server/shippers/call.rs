@@ -64,11 +64,11 @@ pub(in crate::server) const HEC_ACK: [&str; 1] = ["channel"];
 
 /// A call before its body is read.
 pub(super) struct ShipperCall {
-    app: Arc<App>,
-    who: Client,
+    pub(super) app: Arc<App>,
+    pub(super) who: Client,
     pub(super) parameters: HashMap<String, String>,
     pub(super) headers: HeaderMap,
-    body: Body,
+    pub(super) body: Body,
 }
 
 impl FromRequest<Arc<App>> for ShipperCall {
@@ -128,13 +128,13 @@ impl Tally {
 }
 
 /// Records of one stream of which the store has the batch.
-struct SubmittedStream {
+pub(super) struct SubmittedStream {
     submission: Submission,
     durability: Durability,
     quarantined: BTreeMap<usize, String>,
 }
 
-type Submitted = Result<SubmittedStream, Box<Response>>;
+pub(super) type Submitted = Result<SubmittedStream, Box<Response>>;
 
 impl ShipperCall {
     /// Returns whether the body is protobuf by its content type.
@@ -219,7 +219,7 @@ pub(super) fn is_protobuf(headers: &HeaderMap) -> bool {
 }
 
 /// Waits for the write concern of a stream.
-async fn finish(app: &App, submitted: Submitted, wtimeout: Option<Duration>) -> Outcome {
+pub(super) async fn finish(app: &App, submitted: Submitted, wtimeout: Option<Duration>) -> Outcome {
     let SubmittedStream {
         submission,
         durability,
@@ -244,16 +244,23 @@ async fn finish(app: &App, submitted: Submitted, wtimeout: Option<Duration>) -> 
 }
 
 /// The terms under which a request brings its records.
-struct Terms {
-    stream: Option<Name>,
+pub(super) struct Terms {
+    pub(super) stream: Option<Name>,
     concern: Option<WriteConcern>,
-    wtimeout: Option<Duration>,
+    pub(super) wtimeout: Option<Duration>,
     key: Option<String>,
     source: &'static str,
 }
 
+/// Records of a stream on their terms, before they are parsed.
+pub(super) struct ShipperDelivery {
+    pub(super) delivery: Delivery,
+    concern: WriteConcern,
+    durability: Durability,
+}
+
 impl Terms {
-    fn read(
+    pub(super) fn read(
         parameters: &HashMap<String, String>,
         headers: &HeaderMap,
         source: &'static str,
@@ -279,28 +286,25 @@ impl Terms {
     ) -> Vec<Submitted> {
         let parsed = streams.into_iter();
         let parsed: Vec<_> = parsed
-            .map(|records| self.parse(serving, who, records))
+            .map(|records| self.delivery(serving, who, records)?.parse(serving))
             .collect();
-        let submitted = parsed.into_iter().map(|parsed| {
-            let (parsed, concern, durability) = parsed?;
-            let quarantined = quarantined(&parsed.parsed);
-            let submitted = batch::submitted_concern(concern, durability, self.wtimeout.is_some());
-            let submission = parsed.submit(&*serving.intake, submitted, length);
-            Ok(SubmittedStream {
-                submission: submission.map_err(|e| Box::new(answer::of_storage(&e)))?,
-                durability,
-                quarantined,
-            })
-        });
+        let has_limit = self.wtimeout.is_some();
+        let submitted = parsed
+            .into_iter()
+            .map(|parsed| parsed?.submit(serving, length, has_limit));
         submitted.collect()
     }
 
-    fn parse(
+    /// Makes the delivery of the records of a stream.
+    ///
+    /// # Errors
+    /// The response to a client that may not write into it, or to a concern that is not given.
+    pub(super) fn delivery(
         &self,
         serving: &Serving,
         who: &Client,
         StreamRecords { stream, records }: StreamRecords,
-    ) -> Result<(ParsedDelivery, WriteConcern, Durability), Box<Response>> {
+    ) -> Result<ShipperDelivery, Box<Response>> {
         let stream = stream_name(&stream).map_err(|why| Box::new(answer::bad_request(why)))?;
         if !who.may(Action::Ingest, Target::Stream(stream.as_str())) {
             let message = format!("{} may not write into the stream {stream}", who.name());
@@ -334,9 +338,52 @@ impl Terms {
             content: Content::Records(records),
             counts,
         };
-        let parsed = delivery.parse(&*serving.intake);
-        let parsed = parsed.map_err(|e| Box::new(batch::refused(&e)))?;
-        Ok((parsed, concern, durability))
+        Ok(ShipperDelivery {
+            delivery,
+            concern,
+            durability,
+        })
+    }
+}
+
+impl ShipperDelivery {
+    /// Parses the records, on a thread that may block.
+    ///
+    /// # Errors
+    /// The response to records that cannot be taken as a whole.
+    pub(super) fn parse(self, serving: &Serving) -> Result<ParsedRecords, Box<Response>> {
+        let parsed = self.delivery.parse(&*serving.intake);
+        Ok(ParsedRecords {
+            parsed: parsed.map_err(|e| Box::new(batch::refused(&e)))?,
+            concern: self.concern,
+            durability: self.durability,
+        })
+    }
+}
+
+/// Records of a stream that the store may get.
+pub(super) struct ParsedRecords {
+    parsed: ParsedDelivery,
+    concern: WriteConcern,
+    durability: Durability,
+}
+
+impl ParsedRecords {
+    /// Hands the records to the store; `has_limit` tells that the client waits for some time only.
+    pub(super) fn submit(self, serving: &Serving, length: Length, has_limit: bool) -> Submitted {
+        let Self {
+            parsed,
+            concern,
+            durability,
+        } = self;
+        let quarantined = quarantined(&parsed.parsed);
+        let submitted = batch::submitted_concern(concern, durability, has_limit);
+        let submission = parsed.submit(&*serving.intake, submitted, length);
+        Ok(SubmittedStream {
+            submission: submission.map_err(|e| Box::new(answer::of_storage(&e)))?,
+            durability,
+            quarantined,
+        })
     }
 }
 

@@ -50,7 +50,8 @@ fn a_shipper_sends_whole_records_over_kills_and_the_last_one_after_a_rest() {
         let record = records(n..n + 1);
         let half = record.find('\n').expect("a line") + 1;
         append(&record[..half]);
-        std::thread::sleep(std::time::Duration::from_millis(30));
+        let pause_ms = if n % 20 == 7 { 1500 } else { 30 };
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms));
         append(&record[half..]);
         written = n + 1;
         if n % 20 == 19 {
