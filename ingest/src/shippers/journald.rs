@@ -212,7 +212,7 @@ fn next_field(entry: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 fn value_of(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
-        Err(_) => bytes.iter().copied().collect::<Vec<u8>>().into(),
+        Err(_) => bytes.to_vec().into(),
     }
 }
 

@@ -40,7 +40,7 @@ impl NextLines {
 
 /// The outcome of a cut.
 pub(crate) enum NextCut {
-    Lines(NextLines),
+    Lines(Box<NextLines>),
     /// Lines of one record, of which more may come.
     OpenRecord,
     /// There is no whole line.
@@ -115,7 +115,7 @@ pub(crate) fn cut(
         is_unsent: false,
         ..position.clone()
     };
-    Ok(NextCut::Lines(NextLines { block, from, after }))
+    Ok(NextCut::Lines(Box::new(NextLines { block, from, after })))
 }
 
 /// Returns the length of the line end at the beginning.
