@@ -4,6 +4,8 @@
 //! * A connection beyond a limit gets a response to one request to `/health`, `/ready` or
 //!   `/metrics`, which a supervisor always needs, or of a command that reads the store's
 //!   directory, and 503 or 429 to any other; then it is closed.
+//! * A connection counts, and a server that stops waits for it, until it is closed: as a WebSocket
+//!   too ([`StillOpen`]).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
 
 use super::front::Front;
 use crate::listen::{Accepted, Beyond, Io, Peer, Protocol, within_handshake};
@@ -30,6 +33,13 @@ const SPARE_HEADERS_WITHIN: Duration = Duration::from_secs(2);
 const PLAIN_ON_TLS: &str = "HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\nConnection: close\r\nContent-Length: 51\r\n\r\n\
     this port speaks HTTPS: write https:// in the URL.\n";
+
+/// Whoever holds it keeps the place of its connection among those of its listener, after the last
+/// request too.
+#[derive(Debug, Clone)]
+pub(super) struct StillOpen {
+    _until: mpsc::Sender<Infallible>,
+}
 
 /// HTTP as a protocol of a listener. It replaces `axum::serve`, which installs no timer: a client
 /// that never finishes its headers would hold its connection for ever.
@@ -50,21 +60,25 @@ impl Protocol for Http {
         let Some((socket, peer)) = handshake(accepted).await else {
             return;
         };
+        let (open, mut closed) = mpsc::channel(1);
+        let open = StillOpen { _until: open };
         let service = service_fn(move |request: Request<Incoming>| {
-            let (this, request) = (Arc::clone(&self), of_peer(request, &peer));
+            let (this, mut request) = (Arc::clone(&self), of_peer(request, &peer));
+            request.extensions_mut().insert(open.clone());
             async move { Ok::<_, Infallible>(this.front.answer(request).await) }
         });
-        // A live tail goes on as a WebSocket, in a task of its own.
         let connection = builder(HEADERS_WITHIN).serve_connection(socket, service);
-        let connection = connection.with_upgrades();
-        let mut connection = std::pin::pin!(connection);
+        let mut connection = Box::pin(connection.with_upgrades());
         tokio::select! {
             ended = connection.as_mut() => log_end(ended),
             () = stop.heard() => {
                 connection.as_mut().graceful_shutdown();
-                log_end(connection.await);
+                log_end(connection.as_mut().await);
             }
         }
+        drop(connection);
+        // A live tail goes on as a WebSocket, in a task of its own.
+        let _closed = closed.recv().await;
     }
 
     async fn serve_beyond(

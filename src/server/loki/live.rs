@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{RawQuery, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{BoxStream, SelectAll, SplitSink};
 use futures::{SinkExt, StreamExt, stream};
@@ -33,6 +33,7 @@ use crate::access::{Action, Target};
 use crate::serve::Client;
 use crate::server::answer;
 use crate::server::app::App;
+use crate::server::connections::StillOpen;
 use crate::server::read_call::CallParameters;
 use crate::server::status::Who;
 use crate::server::tail::feed::{Follow, Piece, Pieces};
@@ -85,6 +86,7 @@ pub(super) async fn tail(
     State(app): State<Arc<App>>,
     who: Who,
     RawQuery(parameters): RawQuery,
+    Extension(open): Extension<StillOpen>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let upgrade = match upgrade {
@@ -98,7 +100,10 @@ pub(super) async fn tail(
         Ok(tail) => upgrade
             .max_message_size(MESSAGE_BYTES_MAX)
             .max_frame_size(MESSAGE_BYTES_MAX)
-            .on_upgrade(|socket| tail.run(socket)),
+            .on_upgrade(|socket| async move {
+                tail.run(socket).await;
+                drop(open);
+            }),
         Err(refused) => *refused,
     }
 }
