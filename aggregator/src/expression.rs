@@ -151,7 +151,7 @@ impl std::hash::Hash for Pattern {
 
 impl Expression {
     /// Returns the field from which the value is computed.
-    pub(crate) fn field(&self) -> &str {
+    pub fn field(&self) -> &str {
         match self {
             Self::Field(name) => name,
             Self::PathPrefix(of, _)

@@ -34,7 +34,7 @@ const PLAIN_ON_TLS: &str = "HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\nConnection: close\r\nContent-Length: 51\r\n\r\n\
     this port speaks HTTPS: write https:// in the URL.\n";
 
-/// Whoever holds it keeps the place of its connection among those of its listener, after the last
+/// Keeps the place of its connection among those of the listener while it is held, after the last
 /// request too.
 #[derive(Debug, Clone)]
 pub(super) struct StillOpen {

@@ -179,6 +179,7 @@ impl Shipper<'_> {
         let end = FileEnd {
             is_complete: job.is_complete,
             rests: true,
+            len: u64::MAX,
         };
         if known.is_older
             && let NextCut::Nothing = cut(&job.file, &position, LINE_BYTES_MAX, None, end)?

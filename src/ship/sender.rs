@@ -156,6 +156,7 @@ impl<'a> Shipper<'a> {
             end: FileEnd {
                 is_complete: file.is_complete(now),
                 rests: self.options.once || file.rests(now),
+                len: file.seen.len,
             },
             position: (**position).clone(),
         };

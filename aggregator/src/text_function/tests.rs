@@ -64,6 +64,7 @@ fn parameters_are_decoded() {
         ("/a?%78=1", "x", Some("1")),
         ("/a?x=1=2", "x", Some("1=2")),
         ("x=1&y=2", "y", Some("2")),
+        ("https://a/p#t?x=1", "x", None),
         ("/a/x=1", "x", None),
         ("/a?", "x", None),
         ("/a?x=1", "X", None),

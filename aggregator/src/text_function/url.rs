@@ -110,10 +110,9 @@ pub(super) fn decode(text: &str) -> Cow<'_, str> {
 /// Returns the decoded value of the first parameter of this name. A text without `?` is read as
 /// a query, so that a log's column `query` can be asked too.
 pub fn parameter<'a>(url: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    let query = match url.split_once('?') {
-        Some((_, rest)) => rest.split('#').next()?,
-        None => url,
-    };
+    let (url, _) = split_at_first(url, '#');
+    let (before, query) = split_at_first(url, '?');
+    let query = query.unwrap_or(before);
     let mut pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, value)) => (name, value),
         None => (pair, ""),

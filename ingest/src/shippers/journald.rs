@@ -13,18 +13,19 @@
 //!
 //! # Invariants
 //! * The same bytes give the same entries, however they are cut into pieces.
-//! * An entry without its end takes at most [`JOURNAL_ENTRY_BYTES_MAX`] bytes of memory, and one.
+//! * An entry without its end takes at most [`JOURNAL_ENTRY_BYTES_MAX`] bytes of memory, and one;
+//!   its object takes no more.
 
+use std::collections::HashMap;
 use std::fmt;
-
-use serde_json::{Map, Value};
-
-use super::object::write;
+use std::io::Write;
 
 /// Bytes that are kept of an entry. A longer one is quarantined, with its first bytes.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 16 << 20;
+/// Maximum fields of an entry, four times as many as a journal takes. One with more is quarantined.
+const FIELDS_MAX: usize = 4096;
 /// The field by which a journal knows an entry.
-const CURSOR: &str = "__CURSOR";
+const CURSOR: &[u8] = b"__CURSOR";
 
 /// Bytes that are no export of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl fmt::Display for InvalidExport {
 /// An entry as an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// The object as JSON, or the beginning of an entry that is too long.
+    /// The object as JSON, or an entry that is too long as it came, or its beginning.
     pub json: Vec<u8>,
     /// The journal's own name of the entry, if it has one.
     pub cursor: Option<String>,
@@ -177,23 +178,103 @@ impl ExportDecoder {
                 json: entry,
                 cursor: None,
             },
-            false => object_of(&entry),
+            false => object_of(entry),
         });
     }
 }
 
-/// Returns a whole entry as an object.
-fn object_of(mut entry: &[u8]) -> JournalEntry {
-    let mut fields = Map::new();
+/// Returns a whole entry as an object, or as it is if it is too long for one.
+fn object_of(entry: Vec<u8>) -> JournalEntry {
+    match fields_of(&entry).and_then(|fields| write_object(&fields)) {
+        Some(object) => object,
+        None => JournalEntry {
+            json: entry,
+            cursor: None,
+        },
+    }
+}
+
+/// The values of each field, in the order in which the fields first come.
+type EntryFields<'a> = Vec<(&'a [u8], Vec<&'a [u8]>)>;
+
+/// Returns the fields of an entry; `None` if it has too many.
+fn fields_of(mut entry: &[u8]) -> Option<EntryFields<'_>> {
+    let mut fields: EntryFields<'_> = Vec::new();
+    let mut places: HashMap<&[u8], usize> = HashMap::new();
+    let mut count = 0;
     while let Some((name, value, rest)) = next_field(entry) {
         entry = rest;
-        add(&mut fields, &String::from_utf8_lossy(name), value_of(value));
+        count += 1;
+        if count > FIELDS_MAX {
+            return None;
+        }
+        let place = *places.entry(name).or_insert(fields.len());
+        match fields.get_mut(place) {
+            Some((_, values)) => values.push(value),
+            None => fields.push((name, vec![value])),
+        }
     }
-    let cursor = fields.get(CURSOR).and_then(Value::as_str);
-    let cursor = cursor.map(str::to_owned);
-    let mut json = Vec::new();
-    write(&mut json, &fields);
-    JournalEntry { json, cursor }
+    Some(fields)
+}
+
+/// Returns the object of fields; `None` if it is too long. Nothing longer than that is written.
+fn write_object(fields: &EntryFields<'_>) -> Option<JournalEntry> {
+    let mut out = Bounded(Vec::new());
+    let mut cursor = None;
+    for (nth, (name, values)) in fields.iter().enumerate() {
+        out.write_all(if nth == 0 { b"{" } else { b"," }).ok()?;
+        serde_json::to_writer(&mut out, &*String::from_utf8_lossy(name)).ok()?;
+        out.write_all(b":").ok()?;
+        match values.as_slice() {
+            [value] => write_value(&mut out, value)?,
+            several => {
+                for (nth, value) in several.iter().enumerate() {
+                    out.write_all(if nth == 0 { b"[" } else { b"," }).ok()?;
+                    write_value(&mut out, value)?;
+                }
+                out.write_all(b"]").ok()?;
+            }
+        }
+        if let ([value], CURSOR) = (values.as_slice(), *name) {
+            cursor = std::str::from_utf8(value).ok().map(str::to_owned);
+        }
+    }
+    out.write_all(if fields.is_empty() { b"{}" } else { b"}" })
+        .ok()?;
+    Some(JournalEntry {
+        json: out.0,
+        cursor,
+    })
+}
+
+fn write_value(out: &mut Bounded, value: &[u8]) -> Option<()> {
+    match std::str::from_utf8(value) {
+        Ok(text) => serde_json::to_writer(out, text).ok(),
+        Err(_) => {
+            for (nth, byte) in value.iter().enumerate() {
+                let before = if nth == 0 { '[' } else { ',' };
+                write!(out, "{before}{byte}").ok()?;
+            }
+            out.write_all(b"]").ok()
+        }
+    }
+}
+
+/// Text of at most [`JOURNAL_ENTRY_BYTES_MAX`] bytes.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > JOURNAL_ENTRY_BYTES_MAX {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Returns the name and the value of the first field, and the bytes behind it.
@@ -207,28 +288,6 @@ fn next_field(entry: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let size = usize::try_from(u64::from_le_bytes(*size)).ok()?;
     let value = rest.get(..size)?;
     Some((line, value, rest.get(size + 1..)?))
-}
-
-fn value_of(bytes: &[u8]) -> Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => bytes.to_vec().into(),
-    }
-}
-
-fn add(fields: &mut Map<String, Value>, name: &str, value: Value) {
-    let Some(present) = fields.get_mut(name) else {
-        fields.insert(name.to_owned(), value);
-        return;
-    };
-    match present {
-        // A value of bytes is an array of numbers, one of several values never is.
-        Value::Array(values) if !values.iter().all(Value::is_number) => values.push(value),
-        single => {
-            let first = std::mem::take(single);
-            *single = Value::Array(vec![first, value]);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ macro_rules! numbers {
 
 numbers!(i32, u32, u64);
 
-pub(super) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let written = serde_json::to_writer(out, value);
     written.expect("BUG: a buffer takes any bytes, and every map has texts for keys");
 }

@@ -201,8 +201,15 @@ impl<R: Read> LineBlocks<R> {
         let end = self.searched + end + 1;
         match &self.multiline {
             None => Some(end),
-            // It ends where the next one begins.
-            Some(rule) => rule.last_begin(&self.buffer[..end], self.searched),
+            Some(rule) => match memchr::memchr_iter(b'\n', &self.buffer).nth(LINES_MAX - 1) {
+                // A block has no more lines, whatever lies behind them.
+                Some(last) => Some(
+                    rule.last_begin(&self.buffer[..=last], 0)
+                        .unwrap_or(last + 1),
+                ),
+                // It ends where the next one begins.
+                None => rule.last_begin(&self.buffer[..end], self.searched),
+            },
         }
     }
 

@@ -122,6 +122,7 @@ fn the_table_and_the_router_have_the_same_routes() {
         ("", include_str!("../shippers/elastic.rs")),
         ("/elasticsearch", include_str!("../shippers/elastic.rs")),
         ("", include_str!("../shippers/hec.rs")),
+        ("", include_str!("../shippers/journald.rs")),
         ("", include_str!("../shippers/loki.rs")),
         ("", include_str!("../shippers/otlp.rs")),
     ] {

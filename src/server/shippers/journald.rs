@@ -11,7 +11,7 @@
 //!   entry at its cursor once more.
 //! * The identity of a piece is the cursor of its first entry. It remembers how many entries
 //!   follow, so that a longer piece from the same cursor is divided into those that are stored and
-//!   the rest.
+//!   the rest. Where other entries follow, the piece is another one.
 //! * The answer comes after each piece has reached its write concern.
 
 use std::sync::Arc;
@@ -33,6 +33,8 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::call::{ShipperCall, Submitted, Terms, finish};
+use crate::access::{Action, Target};
+use crate::failure::Class;
 use crate::serve::{Client, Length, Serving};
 use crate::server::answer;
 use crate::server::app::App;
@@ -170,6 +172,21 @@ impl Upload {
         Ok(())
     }
 
+    /// Checks that the client may still write: the body may take days.
+    fn check_rights(&self) -> Result<(), Box<Response>> {
+        let stream = Target::Stream(self.stream.as_str());
+        let now = self.app.serving.access.renew(self.who.principal());
+        match now.is_some_and(|now| now.may(Action::Ingest, stream)) {
+            true => Ok(()),
+            false => {
+                let message = format!("{} may not write into {}", self.who.name(), self.stream);
+                let hint = "ask an administrator for a token of this stream";
+                let refused = answer::of_class(Class::Forbidden, &message, Some(hint));
+                Err(Box::new(refused))
+            }
+        }
+    }
+
     /// Stores a piece: as one batch, or as several where its beginning is known.
     async fn store(&self, mut piece: Piece) -> Result<(), Box<Response>> {
         while !piece.objects.is_empty() {
@@ -205,10 +222,16 @@ impl Upload {
         for json in &piece.objects {
             records.push(json);
         }
-        let identity = Identity::Key {
-            key: self.key(piece),
-            body_hash: fingerprint_of(&piece.objects),
-        };
+        self.check_rights()?;
+        let body_hash = fingerprint_of(&piece.objects);
+        let mut key = self.key(piece);
+        let known = self.app.serving.intake.key_fingerprint(&key);
+        if known.is_some_and(|known| known != body_hash) {
+            // Other entries follow the same one: another client leaves some out. Under the same key
+            // they would be refused for ever.
+            key = format!("{key}\0{body_hash:016x}");
+        }
+        let identity = Identity::Key { key, body_hash };
         let records = StreamRecords {
             stream: self.stream.to_string(),
             records,

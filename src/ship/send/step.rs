@@ -54,6 +54,8 @@ pub(crate) struct FileEnd {
     pub(crate) is_complete: bool,
     /// Nothing was appended for some time: its last record is taken for whole.
     pub(crate) rests: bool,
+    /// The length of which that is known.
+    pub(crate) len: u64,
 }
 
 /// Reads whole lines, or records by a rule, of about `limit` bytes; the last piece of a file that
@@ -74,9 +76,21 @@ pub(crate) fn cut(
         .starting_at(position.lines + 1, position.at)
         .of_records(rule.cloned())
         .hashing(position.hasher.clone());
-    let Some(block) = blocks.next_block()?.filter(|block| !block.is_blank()) else {
+    let Some(mut block) = blocks.next_block()?.filter(|block| !block.is_blank()) else {
         return Ok(NextCut::Nothing);
     };
+    // By a rule, the end of a line that was taken before may be a block of its own.
+    if position.mid_line
+        && line_end(&block.bytes) == block.bytes.len()
+        && let Some(next) = blocks.next_block()?
+    {
+        block = SourceBlock {
+            bytes: [&*block.bytes, &*next.bytes].concat(),
+            first_line: block.first_line,
+            first_byte: block.first_byte,
+            ..next
+        };
+    }
     // The rest of a very long line may not be written yet.
     let is_line = match block.too_long {
         true => has_line_end(file, block.end_byte)?,
@@ -85,7 +99,8 @@ pub(crate) fn cut(
     if !is_line && !end.is_complete && !seeded::is(ShipBug::PieceIsLine) {
         return Ok(NextCut::Nothing);
     }
-    if block.may_go_on && !end.rests && !end.is_complete {
+    let rests = end.rests && block.end_byte <= end.len;
+    if block.may_go_on && !rests && !end.is_complete {
         return Ok(NextCut::OpenRecord);
     }
     let from = match position.mid_line {
@@ -141,5 +156,69 @@ pub(crate) fn hash_into(hasher: &mut Xxh3Default, mut content: impl Read) -> std
             0 => return Ok(()),
             read => hasher.update(&buffer[..read]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ingest::Format;
+
+    use super::*;
+
+    /// Returns the cut of a file of which the first byte, a line without its end, was taken.
+    fn behind_a_piece(content: &str, limit: usize, end: FileEnd) -> NextCut {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        std::fs::write(&path, content).expect("a file");
+        let file = Arc::new(File::open(&path).expect("a file"));
+        let mut hasher = Xxh3Default::new();
+        hasher.update(&content.as_bytes()[..1]);
+        let position = ShipPosition {
+            producer: String::new(),
+            at: 1,
+            lines: 1,
+            mid_line: true,
+            hasher,
+            format: Format::Auto,
+            guard: Guard::read(&file, b"A", 1).expect("a guard"),
+            is_unsent: false,
+            confirmed: 0,
+        };
+        let rule: Multiline = "start:^[AB]".parse().expect("a rule");
+        cut(&file, &position, limit, Some(&rule), end).expect("a cut")
+    }
+
+    #[test]
+    fn a_record_behind_the_end_of_a_known_piece_is_sent() {
+        let content = "A\nB\n b\n";
+        let mut end = FileEnd {
+            is_complete: false,
+            rests: false,
+            len: content.len() as u64,
+        };
+        assert!(matches!(
+            behind_a_piece(content, 100, end),
+            NextCut::OpenRecord
+        ));
+        end.rests = true;
+        for limit in [1, 3, 100] {
+            let NextCut::Lines(next) = behind_a_piece(content, limit, end) else {
+                panic!("no lines at {limit}");
+            };
+            assert_eq!(next.body(), b"B\n b\n");
+            assert_eq!((next.after.at, next.after.lines), (8, 4));
+            assert_eq!(
+                next.after.hasher.digest(),
+                xxhash_rust::xxh3::xxh3_64(content.as_bytes())
+            );
+            assert_eq!(next.block.content, next.after.hasher.digest());
+        }
+        // A record that came after the file was seen to rest may go on.
+        end.len = 5;
+        assert!(matches!(
+            behind_a_piece(content, 100, end),
+            NextCut::OpenRecord
+        ));
+        assert!(matches!(behind_a_piece("A\n", 100, end), NextCut::Nothing));
     }
 }

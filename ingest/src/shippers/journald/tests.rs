@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{ExportDecoder, InvalidExport, JOURNAL_ENTRY_BYTES_MAX, JournalEntry};
+use super::{ExportDecoder, FIELDS_MAX, InvalidExport, JOURNAL_ENTRY_BYTES_MAX, JournalEntry};
 
 fn decoded(pieces: &[&[u8]]) -> (Vec<JournalEntry>, Result<(), InvalidExport>) {
     let (mut decoder, mut entries) = (ExportDecoder::default(), Vec::new());
@@ -81,6 +81,19 @@ fn an_entry_that_is_too_long_keeps_its_beginning() {
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[0].json, export[..=JOURNAL_ENTRY_BYTES_MAX]);
     assert_eq!(entries[1].json, br#"{"A":"2"}"#);
+}
+
+#[test]
+fn entries_of_which_the_object_is_too_long_stay_as_they_came() {
+    let bytes = binary("B", &vec![0xff; JOURNAL_ENTRY_BYTES_MAX / 3]);
+    let escaped = binary("B", &vec![1; JOURNAL_ENTRY_BYTES_MAX / 3]);
+    let many = "A=\n".repeat(FIELDS_MAX + 1).into_bytes();
+    for entry in [bytes, escaped, many] {
+        let (entries, outcome) = decoded(&[&entry, b"\nA=2\n\n"]);
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(entries[0].json, entry);
+        assert_eq!(entries[1].json, br#"{"A":"2"}"#);
+    }
 }
 
 proptest! {

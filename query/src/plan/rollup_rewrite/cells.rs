@@ -42,12 +42,15 @@ impl KeyColumns {
     pub(super) fn of(definition: &Definition, stream: &Schema) -> Self {
         let keys = definition.by().iter().filter_map(|key| {
             let value = key.value();
+            let is_text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::Utf8View);
+            let stored = stream.field_with_name(value.field()).ok()?.data_type();
             let in_stream = match &value {
-                Expression::Field(name) => stream.field_with_name(name).ok()?.data_type().clone(),
-                _ => DataType::Utf8,
+                Expression::Field(_) => stored.clone(),
+                // Of another type a rollup makes texts otherwise than a cast does.
+                _ if is_text(stored) => DataType::Utf8,
+                _ => return None,
             };
             let own = key.key_type.arrow();
-            let is_text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::Utf8View);
             let same = in_stream == own || (is_text(&in_stream) && is_text(&own));
             let name = key.name.clone();
             let column = KeyColumn {
