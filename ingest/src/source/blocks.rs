@@ -166,6 +166,7 @@ impl<R: Read> LineBlocks<R> {
             self.searched = self.buffer.len();
             if self.buffer.len() > self.line_max {
                 if self.multiline.is_some()
+                    && !self.values
                     && let Some(end) = memchr::memrchr(b'\n', &self.buffer)
                 {
                     return Ok(Some(self.give(end + 1)));

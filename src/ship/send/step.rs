@@ -206,7 +206,7 @@ mod tests {
                 panic!("no lines at {limit}");
             };
             assert_eq!(next.body(), b"B\n b\n");
-            assert_eq!((next.after.at, next.after.lines), (8, 4));
+            assert_eq!((next.after.at, next.after.lines), (7, 4));
             assert_eq!(
                 next.after.hasher.digest(),
                 xxhash_rust::xxh3::xxh3_64(content.as_bytes())
