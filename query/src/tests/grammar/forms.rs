@@ -42,7 +42,7 @@ pub(super) const DATES: [&str; 7] = [
     "make_date(CAST(date_part('year', {t}) AS INT), CAST(date_part('month', {t}) AS INT), {positive})",
 ];
 
-pub(super) const TEXTS: [&str; 48] = [
+pub(super) const TEXTS: [&str; 61] = [
     "to_char({t}, '{format}')",
     "to_char({t}, '{format}')",
     "date_format({t}, '{format}')",
