@@ -28,7 +28,7 @@ use arrow::array::{Array, StringArray, StringBuilder};
 use url::UrlPart;
 use user_agent::AgentPart;
 
-/// A function of one text; see the [module](self).
+/// A function of one text, by its name in SQL and in expressions of rollups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TextFunction {
     /// Text in lower case.
