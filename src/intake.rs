@@ -27,14 +27,19 @@ pub(crate) fn sample_options(config: &Config) -> ParseOptions {
     }
 }
 
-/// Returns the rule by which lines are records; `off` is none.
+/// Returns the rule by which lines are records: that of a text, of which `off` is none, else the
+/// configured one.
 ///
 /// # Errors
 /// If the text is no rule.
-pub(crate) fn multiline(text: &str) -> ingest::Result<Option<Multiline>> {
+pub(crate) fn multiline(
+    text: Option<&str>,
+    configured: Option<Multiline>,
+) -> ingest::Result<Option<Multiline>> {
     match text {
-        "off" => Ok(None),
-        rule => rule.parse().map(Some),
+        None => Ok(configured),
+        Some("off") => Ok(None),
+        Some(rule) => rule.parse().map(Some),
     }
 }
 

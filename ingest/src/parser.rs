@@ -14,7 +14,6 @@ mod items;
 mod tally;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use arrow::array::Array;
 use storage::StreamKind;
@@ -53,7 +52,7 @@ pub struct Parser {
     options: ReaderOptions,
     ordered: bool,
     values: Option<bool>,
-    multiline: Option<Arc<Multiline>>,
+    multiline: Option<Multiline>,
     bytes_max: usize,
     item_bytes: usize,
     record_bytes_max: usize,
@@ -93,7 +92,7 @@ impl Parser {
             options: readers,
             ordered: options.ordered,
             values: options.values,
-            multiline: options.multiline.map(Arc::new),
+            multiline: options.multiline,
             bytes_max: options.bytes_max,
             item_bytes: options.item_bytes,
             record_bytes_max: options.record_bytes_max,
@@ -190,9 +189,9 @@ impl Parser {
         let mut tally = self.tally();
         let (first_line, first_byte) = (self.line, self.byte);
         let rule = self.multiline.clone();
-        let mut records = BlockRecords::new(block, rule.as_deref());
+        let mut records = BlockRecords::new(block, rule.as_ref());
         if self.stopped_at.is_none() {
-            self.decide(block, rule.as_deref(), |_| true);
+            self.decide(block, rule.as_ref(), |_| true);
             self.reader
                 .expect_lines(&|| 1 + memchr::memchr_iter(b'\n', block).count());
             // One check for the whole block; only where it fails each line is checked for itself.

@@ -115,10 +115,8 @@ fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseO
             Some(format) => format.parse().map_err(Failure::usage)?,
             None => by_config.format,
         },
-        multiline: match &args.multiline {
-            Some(rule) => intake::multiline(rule).map_err(Failure::usage)?,
-            None => by_config.multiline,
-        },
+        multiline: intake::multiline(args.multiline.as_deref(), by_config.multiline)
+            .map_err(Failure::usage)?,
         strict: args.strict,
         site: args.site.clone(),
         tz: args.tz.as_deref().map(intake::zone).transpose()?,

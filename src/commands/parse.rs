@@ -56,8 +56,8 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
     } else {
         ingest::open(&args.file)?
     };
-    let multiline = args.multiline.as_deref().map(intake::multiline);
-    let multiline = multiline.transpose().map_err(Failure::usage)?.flatten();
+    let multiline = intake::multiline(args.multiline.as_deref(), None);
+    let multiline = multiline.map_err(Failure::usage)?;
     let FileSample { bytes, too_long } =
         sample(source, multiline.as_ref()).map_err(|e| Failure::from(e).about(&name))?;
     let options = ParseOptions {

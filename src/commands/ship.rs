@@ -62,8 +62,8 @@ fn options(args: ShipArgs) -> Result<ShipOptions> {
         )));
     }
     let format = args.format.map(|format| format.parse());
-    let multiline = args.multiline.as_deref().map(intake::multiline);
-    let multiline = multiline.transpose().map_err(Failure::usage)?.flatten();
+    let multiline = intake::multiline(args.multiline.as_deref(), None);
+    let multiline = multiline.map_err(Failure::usage)?;
     let tz = args.tz.map(|tz| intake::zone(&tz).map(|_| tz));
     let targets = args.files.into_iter().map(ShipTarget::new);
     Ok(ShipOptions {

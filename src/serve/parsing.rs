@@ -30,6 +30,16 @@ pub(crate) enum Length {
     Long,
 }
 
+impl Length {
+    /// Returns the length of a body of so many bytes, decompressed.
+    pub(crate) fn of(bytes: usize) -> Self {
+        match bytes > SHORT_BYTES_MAX {
+            true => Self::Long,
+            false => Self::Short,
+        }
+    }
+}
+
 /// The lanes of all clients.
 #[derive(Debug)]
 pub(crate) struct Parsing {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody as _};
 use futures::StreamExt;
 
 /// Maximum bytes read of a refused body. A client that still sends when the connection is closed
@@ -13,6 +13,8 @@ const REFUSED_BYTES_MAX: usize = 64 << 20;
 const STEP_BYTES: usize = 64 << 10;
 /// Pause between two steps in the rest of a refused body, which nothing needs soon.
 const PACE: Duration = Duration::from_millis(1);
+/// Time for the rest of a body whose handler has refused it within.
+const PASS_OVER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Reads the whole body; `None` if it is longer than `limit` bytes, or breaks off.
 pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
@@ -40,6 +42,17 @@ pub(super) async fn whole(body: Body, limit: usize) -> Option<Bytes> {
         }
     }
     (len <= limit).then(|| whole.into())
+}
+
+/// Reads on, for a second at most, what a client still sends of a body that was refused; `dropped`
+/// is called with the bytes.
+pub(super) async fn pass_over(rest: &mut BodyDataStream, dropped: impl Fn(usize)) {
+    let read = async {
+        while let Some(Ok(piece)) = rest.next().await {
+            dropped(piece.len());
+        }
+    };
+    let _ended = tokio::time::timeout(PASS_OVER_WITHIN, read).await;
 }
 
 #[cfg(test)]

@@ -259,10 +259,7 @@ impl Gatherer {
     ) -> Result<Submission, NotStored> {
         let concern = self.serving.config.concern(stream.as_str());
         let concern = concern.map_err(NotStored::because)?;
-        let length = match records.bytes() > SHORT_BYTES_MAX {
-            true => Length::Long,
-            false => Length::Short,
-        };
+        let length = Length::of(records.bytes());
         let delivery = Delivery {
             stream: stream.clone(),
             source: self.options.source.into(),

@@ -40,6 +40,13 @@ impl Shipper {
         Self(child.expect("a shipper"))
     }
 
+    /// Starts a shipper of a file into a stream, with more options.
+    fn of(log: &str, stream: &str, server: &Server, more: &[&str]) -> Self {
+        let mut shipper = command();
+        shipper.args(["ship", log, "--stream", stream, "--server", &server.url]);
+        Self(shipper.args(more).spawn().expect("a shipper"))
+    }
+
     fn kill(&mut self) {
         self.0.kill().expect("a signal to our own child");
         self.0.wait().expect("the killed shipper ends");
@@ -80,6 +87,12 @@ impl Drop for Shipper {
     }
 }
 
+/// Appends to a log, as a program that writes it does.
+fn append(log: &str, text: &str) {
+    let mut file = OpenOptions::new().append(true).open(log).expect("a log");
+    std::io::Write::write_all(&mut file, text.as_bytes()).expect("a write");
+}
+
 /// Waits until the stream `access` has so many events.
 #[track_caller]
 fn wait_for(server: &Server, events: u64) {
@@ -113,10 +126,8 @@ fn a_thousand_files_need_little_memory_and_no_request_while_idle() {
     let shipper = Shipper::start(&home, &home.path("logs"), &server.url);
     wait_for(&server, 20_000);
     for i in (0..1000).step_by(7) {
-        let path = home.path(&format!("logs/{i}.log"));
-        let mut log = OpenOptions::new().append(true).open(path).expect("a log");
         let more = line("203.0.113.9", PAST_S, &format!("/more/{i}"), 200, 10);
-        std::io::Write::write_all(&mut log, more.as_bytes()).expect("a write");
+        append(&home.path(&format!("logs/{i}.log")), &more);
     }
     wait_for(&server, 20_143);
     // The last look at a file after its batch comes within a second.

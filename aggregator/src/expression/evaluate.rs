@@ -22,13 +22,14 @@ type TextFunction<'f> = dyn for<'a> Fn(&'a str) -> Option<Cow<'a, str>> + 'f;
 impl Expression {
     /// Returns the value for each event; `None` if no event has the field.
     pub(crate) fn of(&self, events: &RecordBatch) -> Result<Option<ArrayRef>> {
-        let text = |of: &Self, f: &TextFunction| -> Result<Option<ArrayRef>> {
+        let texts = |of: &Self, f: &dyn Fn(&StringArray) -> StringArray| {
             let Some(array) = of.of(events)? else {
                 return Ok(None);
             };
-            let texts = as_text(&array)?;
-            let out: StringArray = texts.iter().map(|t| t.and_then(f)).collect();
-            Ok(Some(Arc::new(out) as ArrayRef))
+            Ok(Some(Arc::new(f(&as_text(&array)?)) as ArrayRef))
+        };
+        let text = |of: &Self, f: &TextFunction| {
+            texts(of, &|texts| texts.iter().map(|t| t.and_then(f)).collect())
         };
         let integer = |of: &Self, f: &dyn Fn(i64) -> Option<i64>| -> Result<Option<ArrayRef>> {
             let Some(array) = of.of(events)? else {
@@ -48,14 +49,7 @@ impl Expression {
                 Some(captures.get((*group).into())?.as_str().into())
             }),
             Self::UrlParameter(of, name) => text(of, &|t| url_parameter(t, name)),
-            Self::Text(function, of) => {
-                let Some(array) = of.of(events)? else {
-                    return Ok(None);
-                };
-                Ok(Some(
-                    Arc::new(function.of_column(&as_text(&array)?)) as ArrayRef
-                ))
-            }
+            Self::Text(function, of) => texts(of, &|texts| function.of_column(texts)),
             Self::Quotient(of, by) => integer(of, &|v| v.checked_div(*by)),
             Self::Remainder(of, by) => integer(of, &|v| v.checked_rem(*by)),
         }

@@ -49,10 +49,10 @@ fn decode(protocol: u8, body: &[u8]) -> Vec<StreamRecords> {
         3 => otlp::decode_protobuf(body, None).ok(),
         4 => otlp::decode_json(body, None).ok(),
         5 => hec::decode_events(body, defaults).ok(),
-        6 => Some(vec![entries(body)]),
-        _ => hec::decode_lines(body, defaults)
+        6 => hec::decode_lines(body, defaults)
             .ok()
             .map(|lines| vec![lines]),
+        _ => Some(vec![entries(body)]),
     };
     decoded.unwrap_or_default()
 }

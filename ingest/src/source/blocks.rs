@@ -191,7 +191,8 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Returns the end of the last whole line, record or value of the buffer.
+    /// Returns the end of the last whole line, record or value of the buffer. By a rule it leaves
+    /// no more than [`LINES_MAX`] lines before it, and `None` means that there are fewer.
     fn last_end(&self) -> Option<usize> {
         if self.values {
             // The next read is twice as long each time: to search known bytes again costs as much
@@ -239,11 +240,10 @@ impl<R: Read> LineBlocks<R> {
     /// Returns what is left at the end of the source.
     fn give_last(&mut self) -> SourceBlock {
         let block = self.give(self.buffer.len());
-        let is_last = self.buffer.is_empty();
         let is_record = self.multiline.is_some() && !self.values;
         SourceBlock {
-            ended: !is_last || is_record && block.bytes.ends_with(b"\n"),
-            may_go_on: is_last && is_record,
+            ended: is_record && block.bytes.ends_with(b"\n"),
+            may_go_on: is_record,
             ..block
         }
     }
@@ -252,13 +252,9 @@ impl<R: Read> LineBlocks<R> {
     /// lines.
     fn give(&mut self, end: usize) -> SourceBlock {
         let mut ends = memchr::memchr_iter(b'\n', &self.buffer[..end]);
-        let end = match ends.nth(LINES_MAX - 1) {
-            Some(last) if !self.values => {
-                let rule = self.multiline.as_ref();
-                let begin = rule.and_then(|rule| rule.last_begin(&self.buffer[..=last], 0));
-                begin.unwrap_or(last + 1)
-            }
-            _ => end,
+        let end = match self.values {
+            true => end,
+            false => ends.nth(LINES_MAX - 1).map_or(end, |last| last + 1),
         };
         let rest = self.buffer[end..].to_vec();
         let mut bytes = std::mem::replace(&mut self.buffer, rest);

@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use regex::bytes::Regex;
 
@@ -19,8 +20,9 @@ use crate::error::Error;
 /// Decides which lines begin a record; the others belong to the record before them.
 #[derive(Debug, Clone)]
 pub struct Multiline {
-    text: String,
-    rule: RecordRule,
+    text: Arc<str>,
+    /// Shared, since an expression has memory of its own in each copy.
+    rule: Arc<RecordRule>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +42,7 @@ impl Multiline {
     /// Returns whether a line begins a record. An empty line never does.
     fn begins(&self, line: &[u8]) -> bool {
         !line.is_empty()
-            && match &self.rule {
+            && match &*self.rule {
                 RecordRule::Indent => {
                     !line.starts_with(b" ")
                         && !line.starts_with(b"\t")
@@ -97,8 +99,8 @@ impl FromStr for Multiline {
             }
         };
         Ok(Self {
-            text: text.to_owned(),
-            rule,
+            text: text.into(),
+            rule: Arc::new(rule),
         })
     }
 }

@@ -51,9 +51,9 @@ impl SentBody {
             let limit = format!("has more than {limit} bytes, decompressed");
             return Err(Box::new(too_large(ingest::Error::Expands { limit })));
         };
-        let length = match is_bulk || bytes.len() > SHORT_BYTES_MAX {
+        let length = match is_bulk {
             true => Length::Long,
-            false => Length::Short,
+            false => Length::of(bytes.len()),
         };
         Ok(Self {
             bytes,

@@ -71,10 +71,7 @@ impl RequestParameters<'_> {
             Some(format) => format.parse().map_err(|e: ingest::Error| e.to_string())?,
             None => by_config.format,
         };
-        let multiline = match self.text("multiline") {
-            None => by_config.multiline,
-            Some(rule) => intake::multiline(rule).map_err(|e| e.to_string())?,
-        };
+        let multiline = intake::multiline(self.text("multiline"), by_config.multiline);
         let tz = self.text("tz").map(|name| {
             ingest::zone(name)
                 .ok_or_else(|| format!("tz={name}: write an IANA zone such as Europe/Berlin"))
@@ -84,7 +81,7 @@ impl RequestParameters<'_> {
         });
         Ok(ParseOptions {
             format,
-            multiline,
+            multiline: multiline.map_err(|e| e.to_string())?,
             strict: self.flag("strict")?,
             ordered: self.flag("ordered")?,
             site: self.text("site").map(str::to_owned),

@@ -307,10 +307,7 @@ impl Terms {
     ) -> Result<ShipperDelivery, Box<Response>> {
         let stream = stream_name(&stream).map_err(|why| Box::new(answer::bad_request(why)))?;
         if !who.may(Action::Ingest, Target::Stream(stream.as_str())) {
-            let message = format!("{} may not write into the stream {stream}", who.name());
-            let hint = "name another stream, or ask an administrator for a token of this one";
-            let refused = answer::of_class(Class::Forbidden, &message, Some(hint));
-            return Err(Box::new(refused));
+            return Err(forbidden(who, stream.as_str()));
         }
         let concern = match self.concern {
             Some(concern) => Ok(concern),
@@ -385,6 +382,13 @@ impl ParsedRecords {
             quarantined,
         })
     }
+}
+
+/// Returns the response to a client that may not write into a stream.
+pub(super) fn forbidden(who: &Client, stream: &str) -> Box<Response> {
+    let message = format!("{} may not write into the stream {stream}", who.name());
+    let hint = "name another stream, or ask an administrator for a token of this one";
+    Box::new(answer::of_class(Class::Forbidden, &message, Some(hint)))
 }
 
 /// Returns the reasons of quarantined records by their rank.

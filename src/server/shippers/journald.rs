@@ -16,13 +16,13 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::Router;
+use axum::body::{BodyDataStream, Bytes};
 use axum::extract::Extension;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::{BoxError, Router};
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use ingest::Records;
 use ingest::shippers::StreamRecords;
 use ingest::shippers::journald::{
@@ -30,15 +30,15 @@ use ingest::shippers::journald::{
 };
 use storage::{Identity, Name};
 use tokio::sync::oneshot;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::call::{ShipperCall, Submitted, Terms, finish};
+use super::call::{ShipperCall, Submitted, Terms, finish, forbidden};
 use crate::access::{Action, Target};
-use crate::failure::Class;
 use crate::serve::{Client, Length, Serving};
 use crate::server::answer;
 use crate::server::app::App;
 use crate::server::bodies::BodyPieces;
+use crate::server::body;
 
 const CONTENT_TYPE: &[u8] = b"application/vnd.fdo.journal";
 /// The stream of entries, unless the request names one.
@@ -56,33 +56,40 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// Entries of a journal that are stored together.
 #[derive(Debug, Default)]
 struct Piece {
-    /// The name of the first entry.
-    cursor: String,
-    objects: Vec<Vec<u8>>,
+    entries: Vec<JournalEntry>,
+    /// Bytes of their objects.
     bytes: usize,
 }
 
 impl Piece {
     fn push(&mut self, entry: JournalEntry) {
-        if self.objects.is_empty() {
-            // An entry without a cursor is known by its content.
-            let by_content = || format!("{:016x}", xxh3_64(&entry.json));
-            self.cursor = entry.cursor.unwrap_or_else(by_content);
-        }
         self.bytes += entry.json.len();
-        self.objects.push(entry.json);
+        self.entries.push(entry);
     }
 
     /// Returns the first entries and the others.
     fn split(mut self, first: usize) -> [Self; 2] {
-        let others = self.objects.split_off(first);
         let mut rest = Self::default();
-        for json in others {
-            let cursor = rest.objects.is_empty().then(|| cursor_of(&json)).flatten();
-            rest.push(JournalEntry { json, cursor });
+        for entry in self.entries.split_off(first) {
+            rest.push(entry);
         }
         self.bytes -= rest.bytes;
         [self, rest]
+    }
+
+    /// Returns the name of the first entry. One without a cursor is known by its content.
+    fn name(&self) -> String {
+        let first = self.entries.first().expect("BUG: a piece has entries");
+        let by_content = || format!("{:016x}", xxh3_64(&first.json));
+        first.cursor.clone().unwrap_or_else(by_content)
+    }
+
+    fn records(&self) -> Records {
+        let mut records = Records::default();
+        for entry in &self.entries {
+            records.push(&entry.json);
+        }
+        records
     }
 }
 
@@ -117,7 +124,13 @@ async fn store(pieces: &BodyPieces, call: ShipperCall) -> Result<(), Box<Respons
         stream,
     };
     pieces.begin();
-    upload.store_all(pieces, call.body).await
+    let mut frames = call.body.into_data_stream();
+    let outcome = upload.store_all(pieces, &mut frames).await;
+    if outcome.is_err() {
+        // A client that still sends when the connection is closed may never read the reason.
+        body::pass_over(&mut frames, |bytes| pieces.stored(bytes)).await;
+    }
+    outcome
 }
 
 /// A request that brings entries.
@@ -129,12 +142,15 @@ struct Upload {
 }
 
 impl Upload {
-    async fn store_all(&self, pieces: &BodyPieces, body: Body) -> Result<(), Box<Response>> {
-        let mut frames = body.into_data_stream();
+    async fn store_all(
+        &self,
+        pieces: &BodyPieces,
+        frames: &mut BodyDataStream,
+    ) -> Result<(), Box<Response>> {
         let (mut decoder, mut piece) = (ExportDecoder::default(), Piece::default());
         let mut full = Vec::new();
         let mut held = 0;
-        while let Some(bytes) = next(&mut frames).await? {
+        while let Some(bytes) = next(frames).await? {
             held += bytes.len();
             let mut push = |entry| {
                 piece.push(entry);
@@ -144,7 +160,7 @@ impl Upload {
             };
             decoder.take(&bytes, &mut push).map_err(invalid)?;
             // Its last entry may be that of the request.
-            let kept = usize::from(piece.objects.is_empty());
+            let kept = usize::from(piece.entries.is_empty());
             let whole = full.len().saturating_sub(kept);
             if whole == 0 {
                 continue;
@@ -161,9 +177,9 @@ impl Upload {
             .finish(&mut |entry| piece.push(entry))
             .map_err(invalid)?;
         full.push(piece);
-        full.retain(|piece| !piece.objects.is_empty());
+        full.retain(|piece| !piece.entries.is_empty());
         if let Some(last) = full.pop() {
-            let before_last = last.objects.len() - 1;
+            let before_last = last.entries.len() - 1;
             full.extend(last.split(before_last));
         }
         for piece in full {
@@ -172,79 +188,57 @@ impl Upload {
         Ok(())
     }
 
-    /// Checks that the client may still write: the body may take days.
-    fn check_rights(&self) -> Result<(), Box<Response>> {
-        let stream = Target::Stream(self.stream.as_str());
-        let now = self.app.serving.access.renew(self.who.principal());
-        match now.is_some_and(|now| now.may(Action::Ingest, stream)) {
-            true => Ok(()),
-            false => {
-                let message = format!("{} may not write into {}", self.who.name(), self.stream);
-                let hint = "ask an administrator for a token of this stream";
-                let refused = answer::of_class(Class::Forbidden, &message, Some(hint));
-                Err(Box::new(refused))
-            }
-        }
-    }
-
     /// Stores a piece: as one batch, or as several where its beginning is known.
     async fn store(&self, mut piece: Piece) -> Result<(), Box<Response>> {
-        while !piece.objects.is_empty() {
-            let known = self.known(&piece);
-            let [batch, rest] = piece.split(known);
-            self.store_batch(&batch).await?;
+        while !piece.entries.is_empty() {
+            self.check_rights()?;
+            let (count, identity) = self.next_batch(&piece);
+            let [batch, rest] = piece.split(count);
+            self.store_batch(&batch, identity).await?;
             piece = rest;
         }
         Ok(())
     }
 
-    /// Returns the number of the first entries that one batch has: those that are stored already,
-    /// or else all.
-    fn known(&self, piece: &Piece) -> usize {
-        let intake = &self.app.serving.intake;
-        let all = piece.objects.len();
-        let Some(fingerprint) = intake.key_fingerprint(&self.key(piece)) else {
-            return all;
-        };
-        let count = usize::try_from(fingerprint >> HASH_BITS).unwrap_or(usize::MAX);
-        match piece.objects.get(..count) {
-            Some(known) if !known.is_empty() && fingerprint_of(known) == fingerprint => count,
-            _ => all,
-        }
-    }
-
-    fn key(&self, piece: &Piece) -> String {
-        format!("{}\0journald\0{}", self.stream, piece.cursor)
-    }
-
-    async fn store_batch(&self, piece: &Piece) -> Result<(), Box<Response>> {
-        let mut records = Records::default();
-        for json in &piece.objects {
-            records.push(json);
-        }
-        self.check_rights()?;
-        let body_hash = fingerprint_of(&piece.objects);
-        let mut key = self.key(piece);
+    /// Returns the number of the first entries that one batch has, which are those that are stored
+    /// already, or else all; and its identity.
+    fn next_batch(&self, piece: &Piece) -> (usize, Identity) {
+        let key = format!("{}\0journald\0{}", self.stream, piece.name());
+        let all = piece.entries.as_slice();
+        let body_hash = fingerprint_of(all);
         let known = self.app.serving.intake.key_fingerprint(&key);
-        if known.is_some_and(|known| known != body_hash) {
+        let Some(known) = known.filter(|known| *known != body_hash) else {
+            return (all.len(), Identity::Key { key, body_hash });
+        };
+        let count = usize::try_from(known >> HASH_BITS).unwrap_or(usize::MAX);
+        match all.get(..count) {
+            Some(first) if !first.is_empty() && fingerprint_of(first) == known => {
+                let body_hash = known;
+                (count, Identity::Key { key, body_hash })
+            }
             // Other entries follow the same one: another client leaves some out. Under the same key
             // they would be refused for ever.
-            key = format!("{key}\0{body_hash:016x}");
+            _ => {
+                let key = format!("{key}\0{body_hash:016x}");
+                (all.len(), Identity::Key { key, body_hash })
+            }
         }
-        let identity = Identity::Key { key, body_hash };
+    }
+
+    async fn store_batch(&self, batch: &Piece, identity: Identity) -> Result<(), Box<Response>> {
         let records = StreamRecords {
             stream: self.stream.to_string(),
-            records,
+            records: batch.records(),
         };
         let serving = Arc::clone(&self.app.serving);
         serving.intake.note_foreground();
+        let length = Length::of(batch.bytes);
         let (terms, who) = (Arc::clone(&self.terms), self.who.clone());
         let (done, submitted) = oneshot::channel();
-        let length = Length::Long;
         let job = {
             let serving = Arc::clone(&serving);
             move || {
-                let submitted = submit(&serving, &terms, &who, records, identity);
+                let submitted = submit(&serving, &terms, &who, (records, identity), length);
                 // A client that has gone does not wait for this.
                 let _ignored = done.send(submitted);
             }
@@ -257,51 +251,50 @@ impl Upload {
         finish(&self.app, submitted, self.terms.wtimeout).await?;
         Ok(())
     }
+
+    /// Checks that the client may still write: the body may take days.
+    fn check_rights(&self) -> Result<(), Box<Response>> {
+        let stream = Target::Stream(self.stream.as_str());
+        let now = self.app.serving.access.renew(self.who.principal());
+        match now.is_some_and(|now| now.may(Action::Ingest, stream)) {
+            true => Ok(()),
+            false => Err(forbidden(&self.who, self.stream.as_str())),
+        }
+    }
 }
 
 fn submit(
     serving: &Serving,
     terms: &Terms,
     who: &Client,
-    records: StreamRecords,
-    identity: Identity,
+    (records, identity): (StreamRecords, Identity),
+    length: Length,
 ) -> Submitted {
     let mut delivery = terms.delivery(serving, who, records)?;
     delivery.delivery.identity = Some(identity);
     delivery.delivery.options.record_bytes_max = JOURNAL_ENTRY_BYTES_MAX;
     let parsed = delivery.parse(serving)?;
-    parsed.submit(serving, Length::Long, terms.wtimeout.is_some())
+    parsed.submit(serving, length, terms.wtimeout.is_some())
 }
 
 /// Returns the number of entries and a hash of them, as one number.
-fn fingerprint_of(objects: &[Vec<u8>]) -> u64 {
-    let hashes: Vec<u8> = objects
-        .iter()
-        .flat_map(|json| xxh3_64(json).to_le_bytes())
-        .collect();
-    let hash = xxh3_64(&hashes) & ((1 << HASH_BITS) - 1);
-    ((objects.len() as u64) << HASH_BITS) | hash
-}
-
-fn cursor_of(json: &[u8]) -> Option<String> {
-    let entry: serde_json::Value = serde_json::from_slice(json).ok()?;
-    Some(entry.get("__CURSOR")?.as_str()?.to_owned())
+fn fingerprint_of(entries: &[JournalEntry]) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    for entry in entries {
+        hasher.update(&xxh3_64(&entry.json).to_le_bytes());
+    }
+    let hash = hasher.digest() & ((1 << HASH_BITS) - 1);
+    ((entries.len() as u64) << HASH_BITS) | hash
 }
 
 /// Returns the next bytes of a body.
-async fn next<S, B>(frames: &mut S) -> Result<Option<B>, Box<Response>>
-where
-    S: Stream<Item = Result<B, axum::Error>> + Unpin,
-{
+async fn next(frames: &mut BodyDataStream) -> Result<Option<Bytes>, Box<Response>> {
     let next = frames.next().await.transpose();
-    next.map_err(|error| {
-        let error: BoxError = error.into();
-        Box::new(answer::bad_request(format!("the body breaks off: {error}")))
-    })
+    next.map_err(|error| Box::new(answer::bad_request(format!("the body breaks off: {error}"))))
 }
 
 fn invalid(why: InvalidExport) -> Box<Response> {
     Box::new(answer::bad_request(format!(
-        "the body is no export of a journal: {why}; the entries before it are stored"
+        "the body is no export of a journal: {why}"
     )))
 }

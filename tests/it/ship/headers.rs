@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use super::Shipper;
+use super::{Shipper, append};
 use crate::shippers::wait_for_number;
-use crate::support::{Home, Server, command};
+use crate::support::{Home, Server};
 
 const W3C: &str =
     "#Software: a server\n#Version: 1.0\n#Fields: date time c-ip cs-uri-stem sc-status sc-bytes\n";
@@ -36,17 +36,9 @@ fn follow(
     let home = Home::new();
     let server = Server::start(&home.data);
     let log = home.path("a.log");
-    let start = || {
-        let mut shipper = command();
-        shipper.args(["ship", &log, "--stream", "headed", "--server", &server.url]);
-        shipper.args(
-            format
-                .map(|format| ["--format", format])
-                .into_iter()
-                .flatten(),
-        );
-        Shipper(shipper.spawn().expect("a shipper"))
-    };
+    let named = format.map(|format| ["--format", format]);
+    let named = named.as_ref().map_or(&[][..], |named| named);
+    let start = || Shipper::of(&log, "headed", &server, named);
     let wait_for = |numbers: u32| {
         // Lines that were read by another header, or none, have no such numbers.
         let expected = u64::from(numbers) * u64::from(numbers - 1) / 2;
@@ -55,11 +47,7 @@ fn follow(
     home.file("a.log", header.to_owned() + &lines(0..10));
     let mut shipper = start();
     wait_for(10);
-    let append = |lines: &str| {
-        let mut file = std::fs::OpenOptions::new();
-        let mut file = file.append(true).open(&log).expect("the log");
-        std::io::Write::write_all(&mut file, lines.as_bytes()).expect("a write");
-    };
+    let append = |lines: &str| append(&log, lines);
     append(&lines(10..20));
     wait_for(20);
     shipper.kill();

@@ -1,10 +1,8 @@
 //! Records of several lines: a shipper, an import and a request join the same lines.
 
-use std::io::Write;
-
-use super::Shipper;
+use super::{Shipper, append};
 use crate::shippers::wait_for_number;
-use crate::support::{Home, Server, command, run};
+use crate::support::{Home, Server, run};
 
 const RULE: &str = r"start:^\d{4}-\d\d-\d\dT";
 const FORMAT: &str = r"regex:(?s)(?<time>\S+) (?<level>[A-Z]+) (?<message>.*)";
@@ -31,17 +29,8 @@ fn a_shipper_sends_whole_records_over_kills_and_the_last_one_after_a_rest() {
     let home = Home::new();
     let server = Server::start(&home.data);
     let log = home.path("a.log");
-    let start = || {
-        let mut shipper = command();
-        shipper.args(["ship", &log, "--stream", "app", "--server", &server.url]);
-        shipper.args(["--multiline", RULE, "--format", FORMAT]);
-        Shipper(shipper.spawn().expect("a shipper"))
-    };
-    let append = |text: &str| {
-        let mut file = std::fs::OpenOptions::new();
-        let mut file = file.append(true).open(&log).expect("the log");
-        file.write_all(text.as_bytes()).expect("a write");
-    };
+    let options = ["--multiline", RULE, "--format", FORMAT];
+    let start = || Shipper::of(&log, "app", &server, &options);
     home.file("a.log", "");
     let mut shipper = start();
     let mut written = 0;
@@ -49,10 +38,10 @@ fn a_shipper_sends_whole_records_over_kills_and_the_last_one_after_a_rest() {
         // A record comes in two writes.
         let record = records(n..n + 1);
         let half = record.find('\n').expect("a line") + 1;
-        append(&record[..half]);
+        append(&log, &record[..half]);
         let pause_ms = if n % 20 == 7 { 1500 } else { 30 };
         std::thread::sleep(std::time::Duration::from_millis(pause_ms));
-        append(&record[half..]);
+        append(&log, &record[half..]);
         written = n + 1;
         if n % 20 == 19 {
             shipper.kill();

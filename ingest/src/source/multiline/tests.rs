@@ -63,6 +63,12 @@ fn a_stack_trace_belongs_to_its_line() {
 }
 
 #[test]
+fn one_carriage_return_belongs_to_the_end_of_a_line() {
+    let (found, _) = records(b"\n\r\r\n", &rule("start:^a"), 1);
+    assert_eq!(found, ["\n\r"]);
+}
+
+#[test]
 fn rules_that_cannot_be_used_say_why() {
     for (text, why) in [
         ("indented", "it is indent or start:EXPRESSION"),
@@ -90,6 +96,15 @@ fn a_record_beyond_the_limit_becomes_several() {
         .collect();
     assert_eq!(bytes, source.as_bytes());
     assert!(blocks.iter().all(|block| block.bytes.ends_with(b"\n")));
+}
+
+#[test]
+fn blocks_of_many_lines_end_between_records() {
+    let source = "a\n b\n c\n".repeat(30_000);
+    let (found, blocks) = records(source.as_bytes(), &rule("indent"), 1 << 20);
+    assert_eq!(found.len(), 30_000);
+    assert!(found.iter().all(|record| record == "a\n b\n c"));
+    assert!(blocks.len() > 1);
 }
 
 proptest! {
