@@ -16,6 +16,7 @@ mod hec;
 mod journald;
 mod loki;
 mod otlp;
+mod parameters;
 
 use std::sync::Arc;
 
@@ -24,9 +25,9 @@ use axum::routing::get;
 
 use super::app::App;
 
-pub(super) use call::{ELASTIC, HEC, HEC_ACK, PUSH};
 pub(super) use elastic::{greeting, is_greeted};
 pub(super) use errors::{ErrorForm, RpcStatus};
+pub(super) use parameters::{ELASTIC, HEC, HEC_ACK, PUSH};
 
 /// Returns the routes.
 pub(super) fn routes() -> Router<Arc<App>> {
