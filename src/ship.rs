@@ -1,4 +1,5 @@
-//! `logmill ship`: follows files and sends their lines to a server, each line once.
+//! `logmill ship`: follows files and sends their lines to a server, or to a topic of Kafka, each
+//! line once.
 //!
 //! # Invariant
 //! The lines of a producer in the store are those of the first `to` bytes of one content, each
@@ -13,7 +14,8 @@
 //! So neither end may stop at a moment at which a line is lost or doubled: the next shipper reads
 //! the files, asks the server, and goes on. An outcome that is not known is found out by sending
 //! the same range again. Two shippers of one file are as safe where no two files begin with the
-//! same line: one of them is refused, and recognises the file anew.
+//! same line: one of them is refused, and recognises the file anew. A topic that positions are kept
+//! beside is as good as a server (`kafka`), but takes from one shipper alone.
 //!
 //! # Limits
 //! A file is its content. Two files of which one is the whole beginning of the other, on one
@@ -27,6 +29,8 @@
 
 mod follow;
 mod identify;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod run;
 mod seeded;
 mod send;
@@ -38,7 +42,11 @@ use ingest::{Format, Multiline};
 use storage::WriteConcern;
 
 pub(crate) use follow::ShipTarget;
+#[cfg(feature = "kafka")]
+pub(crate) use kafka::KafkaTopic;
 pub(crate) use run::run;
+pub(crate) use send::Receiver;
+pub(crate) use server::Server;
 pub(crate) use unit::unit;
 
 /// The options of a shipper.
@@ -58,6 +66,22 @@ pub(crate) struct ShipOptions {
     pub(crate) from_end: bool,
     /// Send what is there and end.
     pub(crate) once: bool,
+}
+
+/// A topic to ship to, as the command line names it.
+#[derive(Debug, Clone)]
+pub(crate) struct KafkaTarget {
+    /// Some brokers of the cluster, `HOST:PORT` each, with commas between them.
+    pub(crate) brokers: String,
+    pub(crate) topic: String,
+    /// The compacted topic of the positions.
+    pub(crate) positions: String,
+    /// The name of the shipper: of all that ship to the topic, it is the only one with it.
+    pub(crate) shipper: String,
+    /// Options of librdkafka, one to a line.
+    pub(crate) options: String,
+    /// The rule by which lines are records.
+    pub(crate) multiline: Option<Multiline>,
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub use parsed::Parsed;
 pub use parser::{BLOCK_BYTES_MAX, Parser};
 pub use select::Selection;
 pub use source::{
-    BLOCK_BYTES, Compression, Encoding, LINE_BYTES_MAX, LineBlocks, Multiline, Records,
-    SourceBlock, SourceItem, decompress, holds_values, is_closed, open, open_at,
+    BLOCK_BYTES, BlockRecords, Compression, Encoding, LINE_BYTES_MAX, LineBlocks, Multiline,
+    Records, SourceBlock, SourceItem, decompress, holds_values, is_closed, open, open_at,
 };
 pub use stamp::zone;

@@ -12,8 +12,21 @@ pub(crate) struct ShipArgs {
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The stream to send to.
-    #[arg(long)]
-    pub(crate) stream: String,
+    #[arg(long, required_unless_present = "kafka")]
+    pub(crate) stream: Option<String>,
+    /// Send to a topic of Kafka instead of a server: some brokers of the cluster.
+    #[arg(long, value_name = "HOST:PORT,…", requires = "topic", conflicts_with_all = ["stream", "format", "tz", "w", "journal"])]
+    pub(crate) kafka: Option<String>,
+    /// The topic to send to. Each line is a record, with the headers `source` and `line`.
+    #[arg(long, requires = "kafka")]
+    pub(crate) topic: Option<String>,
+    /// A compacted topic that keeps how far each file was sent; by default TOPIC.positions. It is
+    /// created if it does not exist.
+    #[arg(long, value_name = "TOPIC", requires = "kafka")]
+    pub(crate) positions: Option<String>,
+    /// A file of options of librdkafka, one NAME=VALUE to a line, as for TLS and SASL.
+    #[arg(long, value_name = "FILE", requires = "kafka")]
+    pub(crate) kafka_options: Option<PathBuf>,
     /// The format, as of `import`; by default the one that the server has configured for the
     /// stream.
     #[arg(long)]
@@ -23,7 +36,8 @@ pub(crate) struct ShipArgs {
     #[arg(long, value_name = "RULE")]
     pub(crate) multiline: Option<String>,
     /// The value of column `site` for events whose format has no site; distinguishes files of equal
-    /// content.
+    /// content. With --kafka the name of this shipper, by default that of the machine: no two
+    /// shippers of a topic may have the same.
     #[arg(long)]
     pub(crate) site: Option<String>,
     /// The write concern: 1 or majority.

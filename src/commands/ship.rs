@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use ingest::Multiline;
 use storage::{Name, WriteConcern};
 
 use super::{Context, Place};
@@ -12,21 +13,33 @@ use crate::failure::{Failure, Result};
 use crate::intake;
 use crate::interrupt::Interrupt;
 use crate::serve::descriptors::raise_limit;
-use crate::ship::{self, ShipOptions, ShipTarget};
+use crate::ship::{self, KafkaTarget, Receiver, Server, ShipOptions, ShipTarget};
 
 /// Options whose values are paths.
-const FILES: [&str; 3] = ["--token-file", "--ca-file", "--config"];
+const FILES: [&str; 4] = ["--token-file", "--ca-file", "--config", "--kafka-options"];
 /// The longest `--site`, in bytes: each row of a batch may repeat it.
 const TEXT_BYTES_MAX: usize = 1024;
 
 pub(super) fn run(context: &Context, args: ShipArgs) -> Result<ExitCode> {
-    let Place::Server(client) = &context.place else {
-        return Err(Failure::usage(
-            "ship sends to a server: name it with --server http://127.0.0.1:7070",
-        ));
+    let (print_unit, kafka) = (args.print_unit, target(&args)?);
+    let options = options(args, kafka.as_ref())?;
+    let receiver: Box<dyn Receiver> = match (kafka, &context.place) {
+        (Some(_), Place::Server(_)) => {
+            return Err(Failure::usage(
+                "ship sends to one place: name --server or --kafka",
+            ));
+        }
+        (Some(target), _) => topic(target)?,
+        (None, Place::Server(client)) => Box::new(Server {
+            client,
+            options: &options,
+        }),
+        (None, _) => {
+            return Err(Failure::usage(
+                "ship sends to a server: name it with --server http://127.0.0.1:7070, or brokers of Kafka with --kafka",
+            ));
+        }
     };
-    let print_unit = args.print_unit;
-    let options = options(args)?;
     if print_unit {
         let program = std::env::current_exe()?;
         let here = std::env::current_dir()?;
@@ -38,18 +51,64 @@ pub(super) fn run(context: &Context, args: ShipArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_limit();
-    let (counts, outcome) = ship::run(&options, client, Interrupt::listen()?);
+    let (counts, outcome) = ship::run(&options, &*receiver, Interrupt::listen()?);
     println!("{counts}");
     outcome?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(args: ShipArgs) -> Result<ShipOptions> {
-    let stream = Name::new(&args.stream).map_err(|e| Failure::usage(format!("--stream: {e}")))?;
-    if stream.as_str().starts_with('_') {
-        let why = "--stream: names that begin with _ are reserved";
-        return Err(Failure::usage(why));
-    }
+/// Returns the topic that the arguments name.
+fn target(args: &ShipArgs) -> Result<Option<KafkaTarget>> {
+    let (Some(brokers), Some(topic)) = (&args.kafka, &args.topic) else {
+        return Ok(None);
+    };
+    let options = match &args.kafka_options {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|e| Failure::usage(format!("--kafka-options: {}: {e}", path.display())))?,
+        None => String::new(),
+    };
+    let shipper = args.site.clone().or_else(machine);
+    let Some(shipper) = shipper.filter(|name| !name.is_empty()) else {
+        return Err(Failure::usage(
+            "this machine has no name; give the shipper one with --site",
+        ));
+    };
+    Ok(Some(KafkaTarget {
+        brokers: brokers.clone(),
+        topic: topic.clone(),
+        positions: match &args.positions {
+            Some(positions) => positions.clone(),
+            None => format!("{topic}.positions"),
+        },
+        shipper,
+        options,
+        multiline: rule(args)?,
+    }))
+}
+
+/// Returns the name of this machine.
+fn machine() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
+fn rule(args: &ShipArgs) -> Result<Option<Multiline>> {
+    intake::multiline(args.multiline.as_deref(), None).map_err(Failure::usage)
+}
+
+#[cfg(feature = "kafka")]
+fn topic(target: KafkaTarget) -> Result<Box<dyn Receiver>> {
+    Ok(Box::new(ship::KafkaTopic::new(target)?))
+}
+
+#[cfg(not(feature = "kafka"))]
+fn topic(_: KafkaTarget) -> Result<Box<dyn Receiver>> {
+    Err(Failure::usage(
+        "--kafka: this program was built without Kafka; build it with `--features kafka`",
+    ))
+}
+
+fn options(args: ShipArgs, kafka: Option<&KafkaTarget>) -> Result<ShipOptions> {
     if args.files.iter().any(|f| f.as_os_str() == "-") {
         return Err(Failure::usage(
             "standard input has no content to return to; use `logmill import - --source NAME`",
@@ -61,24 +120,38 @@ fn options(args: ShipArgs) -> Result<ShipOptions> {
             "--site has {bytes} bytes; the limit is {TEXT_BYTES_MAX}"
         )));
     }
+    let multiline = rule(&args)?;
     let format = args.format.map(|format| format.parse());
-    let multiline = intake::multiline(args.multiline.as_deref(), None);
-    let multiline = multiline.map_err(Failure::usage)?;
     let tz = args.tz.map(|tz| intake::zone(&tz).map(|_| tz));
     let targets = args.files.into_iter().map(ShipTarget::new);
     Ok(ShipOptions {
         targets: targets.collect::<Result<_, _>>().map_err(Failure::usage)?,
-        stream: stream.to_string(),
+        stream: match kafka {
+            Some(target) => target.topic.clone(),
+            None => stream(args.stream.as_deref().unwrap_or_default())?,
+        },
         format: format
             .transpose()
             .map_err(|e: ingest::Error| Failure::usage(e))?,
         multiline,
-        site: args.site,
+        site: match kafka {
+            Some(target) => Some(target.shipper.clone()),
+            None => args.site,
+        },
         tz: tz.transpose()?,
         concern: concern(args.w.as_deref(), args.journal)?,
         from_end: args.from_end,
         once: args.once,
     })
+}
+
+fn stream(name: &str) -> Result<String> {
+    let stream = Name::new(name).map_err(|e| Failure::usage(format!("--stream: {e}")))?;
+    if stream.as_str().starts_with('_') {
+        let why = "--stream: names that begin with _ are reserved";
+        return Err(Failure::usage(why));
+    }
+    Ok(stream.to_string())
 }
 
 /// Returns the write concern; `w=0` has no acknowledgement to go on from.

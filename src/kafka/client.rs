@@ -102,7 +102,7 @@ fn take(client: &ClientConfig) -> Result<(), String> {
 
 /// Formats an error of librdkafka. Its own message has the value of a wrong option, which may be a
 /// secret.
-pub(super) fn explained(error: &KafkaError) -> String {
+pub(crate) fn explained(error: &KafkaError) -> String {
     match error {
         KafkaError::ClientConfig(_, why, option, _) if !is_secret(option) => {
             let hint = match option.as_str() {

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use super::ShipOptions;
 use super::send::{Ended, Link, Receiver, ShipCounts};
 use super::sender::Shipper;
-use super::server::Server;
-use crate::client::{Client, Refusal};
+use crate::client::Refusal;
 use crate::failure::{FAILED, Failure, Result};
 use crate::interrupt::Interrupt;
 
@@ -26,13 +25,12 @@ const ONCE_PATIENCE: Duration = Duration::from_secs(60);
 /// also where it failed.
 pub(crate) fn run(
     options: &ShipOptions,
-    client: &Client,
+    receiver: &dyn Receiver,
     interrupt: Interrupt,
 ) -> (ShipCounts, Result<()>) {
-    let server = Server { client, options };
     let patience = options.once.then_some(ONCE_PATIENCE);
-    let shipper = Shipper::new(options, Link::new(&server, interrupt, patience));
-    if let Err(failure) = check(&server, options) {
+    let shipper = Shipper::new(options, Link::new(receiver, interrupt, patience));
+    if let Err(failure) = check(receiver, options) {
         return (ShipCounts::default(), Err(failure));
     }
     std::thread::scope(|scope| {
@@ -60,8 +58,8 @@ pub(crate) fn run(
 
 /// Fails at once where no later attempt can succeed: wrong credentials are found before the first
 /// file is.
-fn check(server: &Server<'_>, options: &ShipOptions) -> Result<()> {
-    match server.states(&format!("file:{}:", options.stream)) {
+fn check(receiver: &dyn Receiver, options: &ShipOptions) -> Result<()> {
+    match receiver.states(&format!("file:{}:", options.stream)) {
         Err(Refusal::Final(why) | Refusal::Invalid(why)) => Err(Failure::new(FAILED, why)),
         // The link tries again, and says so.
         Ok(_) | Err(Refusal::Again { .. } | Refusal::TooLarge(_)) => Ok(()),

@@ -244,8 +244,10 @@ impl<'a> Shipper<'a> {
         let half = bytes / 2;
         if is_one || half < BATCH_BYTES_MIN {
             let why = format!(
-                "{}: line {}: the server refuses {bytes} bytes as too large; raise server.batch_bytes_max there, or the limit of the proxy before it",
-                batch.source, batch.line
+                "{}: line {}: {bytes} bytes are refused as too large; raise {}",
+                batch.source,
+                batch.line,
+                self.link.limit()
             );
             return Err(self.link.end(Some(Failure::new(FAILED, why))));
         }

@@ -8,9 +8,9 @@ use super::send::{RangeBatch, Receiver};
 use crate::client::{Client, IngestAnswer, IngestRequest, Refusal};
 
 /// A server with the options of all batches.
-pub(super) struct Server<'a> {
-    pub(super) client: &'a Client,
-    pub(super) options: &'a ShipOptions,
+pub(crate) struct Server<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) options: &'a ShipOptions,
 }
 
 impl Receiver for Server<'_> {
@@ -44,5 +44,9 @@ impl Receiver for Server<'_> {
             bulk: false,
             body: batch.body,
         })
+    }
+
+    fn limit(&self) -> &'static str {
+        "server.batch_bytes_max there, or the limit of the proxy before it"
     }
 }

@@ -8,6 +8,7 @@ mod faults;
 mod records;
 mod setup;
 mod stopped;
+mod syslog;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

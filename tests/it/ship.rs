@@ -3,6 +3,8 @@
 
 mod answers;
 mod headers;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod records;
 mod rotation;
 mod web;

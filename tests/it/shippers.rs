@@ -1,10 +1,11 @@
 //! The listeners for log shippers, with the shippers themselves where they are installed: each
 //! sends numbered records, and the store has each number exactly once.
 
-mod clients;
+pub(crate) mod clients;
 mod fluent;
 mod relp;
 mod syslog;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{Home, PATIENCE, Server, ended_within};
 
 /// Lines that clients send: `number 0`, `number 1` and so on.
-fn numbers(count: usize) -> String {
+pub(crate) fn numbers(count: usize) -> String {
     (0..count).map(|n| format!("number {n}\n")).collect()
 }
 
@@ -97,7 +98,7 @@ fn metric(server: &Server, name: &str) -> u64 {
 
 /// Returns the block of code of a page of `docs/shippers` that contains a text.
 #[track_caller]
-fn snippet(page: &str, contains: &str) -> String {
+pub(crate) fn snippet(page: &str, contains: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("docs/shippers")
         .join(page);
@@ -168,7 +169,7 @@ impl Background {
         ended_within(&mut self.child, PATIENCE).expect("the program ends");
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 }

@@ -120,7 +120,7 @@ impl fmt::Display for Multiline {
 }
 
 /// The records of a block: its lines, or by a rule some lines each.
-pub(crate) struct BlockRecords<'a> {
+pub struct BlockRecords<'a> {
     block: &'a [u8],
     lines: Lines<'a>,
     rule: Option<&'a Multiline>,
@@ -133,7 +133,8 @@ pub(crate) struct BlockRecords<'a> {
 }
 
 impl<'a> BlockRecords<'a> {
-    pub(crate) fn new(block: &'a [u8], rule: Option<&'a Multiline>) -> Self {
+    /// Returns the records of a block that begins with one. An empty line is an empty record.
+    pub fn new(block: &'a [u8], rule: Option<&'a Multiline>) -> Self {
         Self {
             block,
             lines: Lines::new(block),
@@ -145,7 +146,7 @@ impl<'a> BlockRecords<'a> {
     }
 
     /// Returns the number of lines before the last record.
-    pub(crate) fn lines_before(&self) -> u64 {
+    pub fn lines_before(&self) -> u64 {
         self.count - self.of_last
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct RangeBatch<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// A server, as a shipper calls it.
+/// A server or a topic, as a shipper calls it.
 pub(crate) trait Receiver: Sync {
     /// Returns the producers whose names begin with `prefix`.
     fn names(&self, prefix: &str) -> Result<Vec<String>, Refusal>;
@@ -42,6 +42,8 @@ pub(crate) trait Receiver: Sync {
     fn states(&self, producer: &str) -> Result<Vec<SourcePosition>, Refusal>;
     /// Takes a batch, or recognises it as one that it has taken.
     fn deliver(&self, batch: &RangeBatch<'_>) -> Result<IngestAnswer, Refusal>;
+    /// Names what to raise so that longer lines are taken.
+    fn limit(&self) -> &'static str;
 }
 
 /// The outcome of a batch.
@@ -135,6 +137,11 @@ impl<'a> Link<'a> {
             is_paced: false,
             ..self
         }
+    }
+
+    /// Names what to raise so that longer lines are taken.
+    pub(crate) fn limit(&self) -> &'static str {
+        self.receiver.limit()
     }
 
     /// Returns whether the shipper is to end.
@@ -337,6 +344,10 @@ mod tests {
                 first_seq: Some(1),
                 ..IngestAnswer::default()
             })
+        }
+
+        fn limit(&self) -> &'static str {
+            "nothing"
         }
     }
 

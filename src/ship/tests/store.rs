@@ -186,4 +186,8 @@ impl Receiver for Store {
         state.fault()?;
         Ok(answer)
     }
+
+    fn limit(&self) -> &'static str {
+        "nothing"
+    }
 }

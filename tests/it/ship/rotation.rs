@@ -19,13 +19,22 @@ const LINES_PER_SECOND: u64 = 5000;
 const WRITE_EVERY: Duration = Duration::from_millis(20);
 
 /// The writer's end of a log.
-struct Log {
+pub(super) struct Log {
     path: PathBuf,
     file: File,
     rotations: u64,
 }
 
 impl Log {
+    /// Begins a log at a path.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self {
+            file: Self::open(&path),
+            path,
+            rotations: 0,
+        }
+    }
+
     fn open(path: &Path) -> File {
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true).open(path);
@@ -37,14 +46,14 @@ impl Log {
         PathBuf::from(format!("{}.{}", self.path.display(), self.rotations))
     }
 
-    fn rename(&mut self) {
+    pub(super) fn rename(&mut self) {
         let to = self.rotated();
         std::fs::rename(&self.path, to).expect("a rename");
         self.file = Self::open(&self.path);
     }
 
     /// The writer waits meanwhile: logrotate itself loses what is written between the two.
-    fn copy_and_truncate(&mut self) {
+    pub(super) fn copy_and_truncate(&mut self) {
         let to = self.rotated();
         std::fs::copy(&self.path, to).expect("a copy");
         self.file.set_len(0).expect("a file cut off");
@@ -52,7 +61,7 @@ impl Log {
 }
 
 /// Compresses a rotated file as gzip does, bit by bit, and deletes it.
-fn compress(folder: &Path, random: &mut SmallRng) {
+pub(super) fn compress(folder: &Path, random: &mut SmallRng) {
     let entries = std::fs::read_dir(folder).expect("the folder");
     let mut rotated: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
     rotated.retain(|path| path.extension().is_some_and(|e| e != "gz" && e != "log"));
@@ -73,7 +82,7 @@ fn compress(folder: &Path, random: &mut SmallRng) {
 }
 
 /// Writes lines with consecutive numbers until it is stopped. Returns their count.
-fn write(log: &Mutex<Log>, stops: &AtomicBool, pause_ms: &AtomicU64) -> u64 {
+pub(super) fn write(log: &Mutex<Log>, stops: &AtomicBool, pause_ms: &AtomicU64) -> u64 {
     let mut written = 0;
     let began = Instant::now();
     let mut paused = Duration::ZERO;
@@ -104,12 +113,7 @@ fn each_line_comes_once_over_kills_rotations_and_compression() {
     let home = Home::new();
     std::fs::create_dir(home.path("logs")).expect("a folder");
     let folder = PathBuf::from(home.path("logs"));
-    let path = folder.join("a.log");
-    let log = Mutex::new(Log {
-        file: Log::open(&path),
-        path,
-        rotations: 0,
-    });
+    let log = Mutex::new(Log::at(folder.join("a.log")));
     let mut server = Some(Server::start(&home.data));
     let (url, address) = server
         .as_ref()

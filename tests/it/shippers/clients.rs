@@ -20,7 +20,7 @@ fn snippet_for(contains: &str, address: &str) -> String {
 }
 
 /// Starts rsyslog, which reads the file `numbers` and sends its lines as a snippet says.
-pub(super) fn rsyslog(program: &Path, home: &Home, snippet: &str) -> Background {
+pub(crate) fn rsyslog(program: &Path, home: &Home, snippet: &str) -> Background {
     let work = home.path("");
     let config = format!(
         "global(workDirectory=\"{work}\")\nmodule(load=\"imfile\")\ninput(type=\"imfile\" File=\"{}\" Tag=\"numbers:\" addMetadata=\"off\")\n{snippet}",
@@ -85,7 +85,7 @@ fn rsyslog_sends_over_tls() {
 }
 
 /// Returns whether a library of Debian's is installed.
-pub(super) fn is_there(library: &str) -> bool {
+pub(crate) fn is_there(library: &str) -> bool {
     let folders = std::fs::read_dir("/usr/lib").expect("a folder of libraries");
     folders
         .flatten()
@@ -109,17 +109,24 @@ fn syslog_ng() -> Option<(Command, Option<PathBuf>)> {
     Some((command, modules))
 }
 
-fn syslog_ng_sends(destination: &str) {
-    let Some((mut command, modules)) = syslog_ng() else {
-        return;
-    };
-    let home = Home::new();
-    let (server, _, tcp) = serve(&home, &[]);
-    home.file("numbers", numbers(SENT));
+/// Starts syslog-ng, which reads the file `numbers` and sends its lines to a destination that a
+/// snippet defines. Returns nothing where it, or a module of it, is not installed.
+pub(crate) fn run_syslog_ng(
+    home: &Home,
+    destination: &str,
+    snippet: &str,
+    module: Option<&str>,
+) -> Option<Background> {
+    let (mut command, modules) = syslog_ng()?;
+    if let (Some(module), Some(folder)) = (module, &modules)
+        && !folder.join(module).exists()
+    {
+        println!("skipped: syslog-ng has no {module}");
+        return None;
+    }
     let config = format!(
-        "@version: 3.35\nsource s_numbers {{ file(\"{}\" flags(no-parse) follow-freq(0.1) program-override(\"numbers\")); }};\n{}log {{ source(s_numbers); destination({destination}); }};\n",
+        "@version: 3.35\nsource s_numbers {{ file(\"{}\" flags(no-parse) follow-freq(0.1) program-override(\"numbers\") log-iw-size(5000)); }};\n{snippet}log {{ source(s_numbers); destination({destination}); flags(flow-control); }};\n",
         home.path("numbers"),
-        snippet_for(destination, &tcp),
     );
     let config = home.file("syslog-ng.conf", config);
     command.args(["-F", "--no-caps", "--stderr", "-f", &config]);
@@ -131,7 +138,17 @@ fn syslog_ng_sends(destination: &str) {
             .iter()
             .map(|folder| format!("--module-path={}", folder.display())),
     );
-    let _running = Background::start(&home, &mut command);
+    Some(Background::start(home, &mut command))
+}
+
+fn syslog_ng_sends(destination: &str) {
+    let home = Home::new();
+    let (server, _, tcp) = serve(&home, &[]);
+    home.file("numbers", numbers(SENT));
+    let snippet = snippet_for(destination, &tcp);
+    let Some(_running) = run_syslog_ng(&home, destination, &snippet, None) else {
+        return;
+    };
     assert_each_once(&server, "syslog", SENT);
     assert_eq!(
         server.sql("SELECT DISTINCT app FROM syslog")[0]["app"],

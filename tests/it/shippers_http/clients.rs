@@ -2,13 +2,16 @@
 //! those in the store.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use serde_json::Value;
 
-use crate::support::{Home, Server, finish, knob};
+use crate::support::{Home, Server, finish, knob, seed};
 
 fn python() -> Option<String> {
     let python = std::env::var("LOGMILL_CLIENTS_PYTHON").ok();
@@ -80,47 +83,86 @@ fn every_record_of_a_real_client_is_stored_once() {
     );
 }
 
-/// A client that gives each chunk a key sends it again until it is told the outcome, while the
-/// server is killed and started again.
-#[test]
-fn chunks_with_a_key_are_stored_once_while_the_server_is_killed() {
+/// A client that gives each chunk a key sends it again until it is told that it is stored, while
+/// the server and the client are killed.
+fn sends_through_kills(name: &str) {
     let Some(python) = python() else { return };
     let home = Home::new();
-    let mut server = Server::start(&home.data);
+    let grpc = &[("LOGMILL_SERVER__OTLP_GRPC", "127.0.0.1:0")];
+    let mut server = Server::start_with(&home.data, grpc);
     let address = server.address.clone();
-    let count = knob("LOGMILL_KILLS", 4) * 2_000;
-    let mut child = client(&python, &server.url, "elasticsearch-retrying", count)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python starts");
-    let began = Instant::now();
-    let mut kills = 0;
-    while child.try_wait().expect("a child").is_none() {
-        assert!(
-            began.elapsed() < Duration::from_secs(120),
-            "the client does not end"
-        );
-        std::thread::sleep(Duration::from_millis(400));
-        server.kill();
-        server = Server::start_at(&home.data, &address, &[]);
-        kills += 1;
+    let grpc = server.announced("OTLP exporters (gRPC): ");
+    let url = if name == "otlp_grpc" {
+        grpc.clone()
+    } else {
+        server.url.clone()
+    };
+    let port = grpc.rsplit_once('/').map_or(&*grpc, |(_, address)| address);
+    let (count, kills) = (2_000, knob("LOGMILL_KILLS", 4));
+    let mut random = SmallRng::seed_from_u64(seed());
+    let mut stored_to = 0;
+    let mut clients = 0;
+    for kill in 0.. {
+        let mut child = client(&python, &url, name, count)
+            .arg(stored_to.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python starts");
+        clients += 1;
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        // It is killed behind so many chunks, with the next one on its way.
+        let last = random.random_range(1..12);
+        for (chunk, line) in (0..).zip(lines) {
+            let line = line.expect("a line");
+            if line.starts_with("skipped") {
+                println!("{line}");
+                return;
+            }
+            let to = line.strip_prefix("stored ").expect("a number");
+            stored_to = to.parse().expect("a number");
+            if kill < kills && chunk == last / 2 {
+                server.kill();
+                server =
+                    Server::start_at(&home.data, &address, &[("LOGMILL_SERVER__OTLP_GRPC", port)]);
+            }
+            if kill < kills && chunk == last {
+                std::thread::sleep(Duration::from_millis(random.random_range(0..8)));
+                child.kill().expect("a signal to our own child");
+                break;
+            }
+        }
+        let ended = child.wait().expect("the client ends");
+        if stored_to == count || !ended.success() && kill >= kills {
+            assert_eq!(stored_to, count, "the client failed");
+            break;
+        }
     }
-    let told = child.wait_with_output().expect("its output");
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    if told.starts_with("skipped") {
-        println!("{}", told.trim_end());
-        return;
-    }
-    assert_eq!(told.trim_end(), format!("sent {count}"));
     let expected: BTreeMap<u64, u64> = (0..count).map(|n| (n, 1)).collect();
-    let found = stored(&server, "of_elasticsearch");
-    let wrong: Vec<_> = expected
-        .keys()
-        .filter(|n| found.get(n) != Some(&1))
-        .collect();
-    assert!(
-        wrong.is_empty() && found.len() == expected.len(),
-        "{kills} kills: {wrong:?}"
-    );
-    println!("{count} records through {kills} kills");
+    assert_eq!(stored(&server, &format!("of_{name}")), expected);
+    println!("{count} records of {clients} clients, {kills} kills of the server");
+}
+
+#[test]
+fn elasticsearch_sends_each_chunk_once_through_kills() {
+    sends_through_kills("elasticsearch");
+}
+
+#[test]
+fn opensearch_sends_each_chunk_once_through_kills() {
+    sends_through_kills("opensearch");
+}
+
+#[test]
+fn otlp_exports_each_chunk_once_through_kills() {
+    sends_through_kills("otlp");
+}
+
+#[test]
+fn otlp_over_grpc_exports_each_chunk_once_through_kills() {
+    sends_through_kills("otlp_grpc");
+}
+
+#[test]
+fn logging_loki_pushes_each_record_once_through_kills() {
+    sends_through_kills("loki");
 }
