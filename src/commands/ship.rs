@@ -23,13 +23,14 @@ const TEXT_BYTES_MAX: usize = 1024;
 pub(super) fn run(context: &Context, args: ShipArgs) -> Result<ExitCode> {
     let (print_unit, kafka) = (args.print_unit, target(&args)?);
     let options = options(args, kafka.as_ref())?;
+    let interrupt = Interrupt::listen()?;
     let receiver: Box<dyn Receiver> = match (kafka, &context.place) {
         (Some(_), Place::Server(_)) => {
             return Err(Failure::usage(
                 "ship sends to one place: name --server or --kafka",
             ));
         }
-        (Some(target), _) => topic(target)?,
+        (Some(target), _) => topic(target, &interrupt)?,
         (None, Place::Server(client)) => Box::new(Server {
             client,
             options: &options,
@@ -51,7 +52,7 @@ pub(super) fn run(context: &Context, args: ShipArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_limit();
-    let (counts, outcome) = ship::run(&options, &*receiver, Interrupt::listen()?);
+    let (counts, outcome) = ship::run(&options, &*receiver, interrupt);
     println!("{counts}");
     outcome?;
     Ok(ExitCode::SUCCESS)
@@ -97,12 +98,12 @@ fn rule(args: &ShipArgs) -> Result<Option<Multiline>> {
 }
 
 #[cfg(feature = "kafka")]
-fn topic(target: KafkaTarget) -> Result<Box<dyn Receiver>> {
-    Ok(Box::new(ship::KafkaTopic::new(target)?))
+fn topic(target: KafkaTarget, interrupt: &Interrupt) -> Result<Box<dyn Receiver>> {
+    Ok(Box::new(ship::KafkaTopic::new(target, interrupt.clone())?))
 }
 
 #[cfg(not(feature = "kafka"))]
-fn topic(_: KafkaTarget) -> Result<Box<dyn Receiver>> {
+fn topic(_: KafkaTarget, _: &Interrupt) -> Result<Box<dyn Receiver>> {
     Err(Failure::usage(
         "--kafka: this program was built without Kafka; build it with `--features kafka`",
     ))

@@ -24,12 +24,15 @@ use super::KafkaTarget;
 use super::send::{RangeBatch, Receiver};
 use crate::client::{IngestAnswer, Refusal};
 use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use failures::again;
 use session::TopicSession;
 
 /// A topic with the connection to it.
 pub(crate) struct KafkaTopic {
     target: KafkaTarget,
     client: rdkafka::ClientConfig,
+    interrupt: Interrupt,
     session: Mutex<Option<TopicSession>>,
 }
 
@@ -38,11 +41,12 @@ impl KafkaTopic {
     ///
     /// # Errors
     /// If an option cannot be set, or librdkafka does not take it.
-    pub(crate) fn new(target: KafkaTarget) -> Result<Self> {
+    pub(crate) fn new(target: KafkaTarget, interrupt: Interrupt) -> Result<Self> {
         let client = client::of(&target).map_err(Failure::usage)?;
         Ok(Self {
             target,
             client,
+            interrupt,
             session: Mutex::default(),
         })
     }
@@ -54,9 +58,13 @@ impl KafkaTopic {
         call: impl FnOnce(&mut TopicSession) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let mut session = self.session.lock();
+        // A thread that waited for another one's attempt makes none of its own then.
+        if self.interrupt.is_set() {
+            return Err(again("the shipper ends".to_owned()));
+        }
         let mut open = match session.take() {
             Some(open) => open,
-            None => TopicSession::open(&self.target, &self.client)?,
+            None => TopicSession::open(&self.target, &self.client, &self.interrupt)?,
         };
         let answer = call(&mut open);
         if !matches!(answer, Err(Refusal::Again { .. } | Refusal::Final(_))) {

@@ -133,13 +133,18 @@ def opensearch_chunk(url):
 
 
 def exporter_chunk(name, exporter):
-    """Exports the records of a chunk by an exporter that `exporter(key)` makes."""
+    """Exports the records of a chunk by an exporter that `exporter(key)` makes.
+
+    Their times are fixed, since the same key must come with the same body.
+    """
+    from opentelemetry.sdk._logs import _internal
     from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
     from opentelemetry.sdk.resources import Resource
 
+    _internal.time_ns = lambda: 1709251200_000000000
     memory = InMemoryLogRecordExporter()
-    provider = LoggerProvider(resource=Resource.create({"service.name": name}))
+    provider = LoggerProvider(resource=Resource({"service.name": name}))
     provider.add_log_record_processor(SimpleLogRecordProcessor(memory))
     logger = logging.getLogger(name)
     logger.setLevel(logging.INFO)
@@ -149,7 +154,9 @@ def exporter_chunk(name, exporter):
     def send(first, key):
         memory.clear()
         for n in range(first, first + CHUNK):
-            logger.info("record %d", n, extra={"n": n})
+            record = logger.makeRecord(name, logging.INFO, "", 0, "record %d", (n,), None, extra={"n": n})
+            record.created = 1709251200.0
+            logger.handle(record)
         return exporter(key).export(memory.get_finished_logs()).name == "SUCCESS"
 
     return send

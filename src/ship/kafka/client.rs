@@ -76,7 +76,8 @@ pub(super) fn of(target: &KafkaTarget) -> Result<ClientConfig, String> {
 /// Returns the options of the producer. The transactional id implies idempotence and `acks=all`.
 pub(super) fn of_producer(common: &ClientConfig, target: &KafkaTarget) -> ClientConfig {
     let mut client = common.clone();
-    let id = format!("logmill-ship.{}.{}", target.topic, target.shipper);
+    // No topic's name has a colon, so no two pairs have one id.
+    let id = format!("logmill-ship:{}:{}", target.topic, target.shipper);
     client.set("transactional.id", id);
     client
 }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(producer.get("compression.type"), Some("zstd"));
         assert_eq!(
             producer.get("transactional.id"),
-            Some("logmill-ship.logs.web1")
+            Some("logmill-ship:logs:web1")
         );
         assert_eq!(of_consumer(&common).get("compression.type"), None);
         for (options, expected) in [

@@ -13,9 +13,10 @@ const FENCED_FOR: Duration = Duration::from_secs(10);
 /// Returns the refusal of a call that failed.
 pub(super) fn refused(doing: &str, error: &KafkaError) -> Refusal {
     let why = format!("{doing}: {}", explained(error));
-    match error.rdkafka_error_code() {
-        Some(code) => of_code(code, why),
-        None => again(why),
+    match (error.rdkafka_error_code(), error) {
+        (Some(code), _) => of_code(code, why),
+        (None, KafkaError::ClientCreation(_) | KafkaError::ClientConfig(..)) => Refusal::Final(why),
+        (None, _) => again(why),
     }
 }
 

@@ -86,6 +86,11 @@ impl Positions {
         }
     }
 
+    /// Forgets a producer whose record has no value.
+    pub(super) fn remove(&mut self, producer: &str) {
+        self.0.remove(producer);
+    }
+
     /// Takes over what a record says.
     pub(super) fn set(&mut self, producer: String, states: VecDeque<SourcePosition>) {
         self.0.insert(producer, states);

@@ -6,7 +6,7 @@ mod reports;
 
 use std::time::{Duration, Instant};
 
-use ingest::BlockRecords;
+use ingest::{BlockRecords, LINE_BYTES_MAX};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
@@ -24,6 +24,8 @@ use crate::ship::send::RangeBatch;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Time for the records of one batch.
 const BATCH_WITHIN: Duration = Duration::from_secs(60);
+/// Bytes of a line end, which a batch leaves out where it was taken before.
+const LINE_END_MAX: u64 = 2;
 /// The partition of the positions.
 const POSITIONS_PARTITION: i32 = 0;
 
@@ -64,6 +66,14 @@ impl TopicSession {
                 });
             }
             RangePlace::Conflict(why) => return Err(Refusal::Invalid(why)),
+        }
+        // A line beyond the limit of blocks is cut there, and its range is not.
+        let bytes = last.to.saturating_sub(from);
+        if !batch.body.is_empty() && bytes > batch.body.len() as u64 + LINE_END_MAX {
+            return Err(Refusal::Final(format!(
+                "{}: line {} has {bytes} bytes; a record of a topic has at most {LINE_BYTES_MAX}",
+                batch.source, batch.line
+            )));
         }
         self.begin()?;
         let states = self.positions.behind(producer, last);
@@ -138,7 +148,10 @@ impl TopicSession {
         let until = Instant::now() + BATCH_WITHIN;
         loop {
             let (error, refused_record) = match self.producer.send(record) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.producer.context().sent();
+                    return Ok(());
+                }
                 Err(refused) => refused,
             };
             let code = error.rdkafka_error_code();
@@ -154,13 +167,8 @@ impl TopicSession {
     /// Waits until the brokers have every record of the transaction; returns the offsets of the
     /// first one and of the last.
     fn flush(&self) -> Result<Option<(i64, i64)>, Refusal> {
-        let flushed = self.producer.flush(BATCH_WITHIN);
-        let (offsets, failed) = self.producer.context().outcome();
-        if let Some((code, why)) = failed {
-            return Err(of_code(code, format!("a record is not taken: {why}")));
-        }
-        flushed.map_err(|e| refused("the brokers do not take the records", &e))?;
-        Ok(offsets)
+        let reported = self.producer.context().wait(BATCH_WITHIN);
+        reported.map_err(|(code, why)| of_code(code, format!("a record is not taken: {why}")))
     }
 
     /// Commits the transaction, whose records the brokers have.
@@ -169,6 +177,10 @@ impl TopicSession {
     /// After each of them the outcome is not known, or the transaction was aborted.
     fn commit(&self) -> Result<(), Refusal> {
         let until = Instant::now() + BATCH_WITHIN;
+        // A call that finds reports under way sleeps a tenth of a second.
+        while self.producer.in_flight_count() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_micros(100));
+        }
         loop {
             let Err(error) = self.producer.commit_transaction(ANSWER_WITHIN) else {
                 return Ok(());
@@ -187,15 +199,32 @@ impl TopicSession {
         }
     }
 
-    /// Aborts the transaction after a refusal. Returns it, if the session can go on after it;
-    /// otherwise one that ends the session.
+    /// Aborts the transaction after a refusal. Returns it, or its cause, if the session can go on
+    /// after it; otherwise one that ends the session.
     fn abort(&self, refusal: Refusal) -> Refusal {
-        let aborted = self.producer.abort_transaction(ANSWER_WITHIN);
-        match (aborted, refusal) {
+        let refusal = self.cause(refusal);
+        match (self.producer.abort_transaction(ANSWER_WITHIN), refusal) {
             (Err(error), Refusal::TooLarge(why) | Refusal::Invalid(why)) => {
                 again(format!("{why}; and not undone: {}", explained(&error)))
             }
             (_, refusal) => refusal,
+        }
+    }
+
+    /// Returns the refusal that the cause of a failed transaction means. Its records tell no more
+    /// than that they were purged, or that the transaction has failed.
+    fn cause(&self, refusal: Refusal) -> Refusal {
+        let Refusal::Again { .. } = refusal else {
+            return refusal;
+        };
+        // In a failed transaction this changes nothing, and returns the error that it failed with
+        // (`rd_kafka_txn_require_state` of librdkafka); in another it is the wrong moment.
+        let Err(error) = self.producer.begin_transaction() else {
+            return refusal;
+        };
+        match error.rdkafka_error_code() {
+            None | Some(RDKafkaErrorCode::State) => refusal,
+            Some(_) => refused("the transaction fails", &error),
         }
     }
 }

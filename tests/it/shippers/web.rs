@@ -10,15 +10,19 @@ use crate::support::{Home, Server};
 /// Messages that each client sends, many batches of them.
 const SENT: usize = 20_000;
 
-/// Kills the server when the first messages are stored, and starts it again. Returns how often each
-/// message is stored once all are.
-fn through_a_kill(home: &Home, server: Server) -> BTreeMap<String, u64> {
-    let address = server.address.clone();
+fn wait_for_the_first(server: &Server) {
     wait_for(|| {
         let query = b"SELECT count(*) AS n FROM syslog";
         let answer = server.post("/api/v1/sql", &[], query);
         answer.status == 200 && answer.json()["rows"][0]["n"] != 0
     });
+}
+
+/// Kills the server when the first messages are stored, and starts it again. Returns how often each
+/// message is stored once all are.
+fn through_a_kill(home: &Home, server: Server) -> BTreeMap<String, u64> {
+    let address = server.address.clone();
+    wait_for_the_first(&server);
     server.kill();
     let server = Server::start_at(&home.data, &address, &[]);
     let stored = wait_for_numbers(&server, "syslog", SENT);
@@ -26,6 +30,22 @@ fn through_a_kill(home: &Home, server: Server) -> BTreeMap<String, u64> {
     assert_eq!(quarantined, 0);
     assert_eq!(stored.len(), SENT);
     stored
+}
+
+/// Kills the client when the first messages are stored, and starts it again: it sends what it does
+/// not remember to have sent, and nothing is missing.
+fn through_a_kill_of_the_client(server: &Server, start: impl Fn() -> Option<Background>) {
+    let Some(first) = start() else { return };
+    wait_for_the_first(server);
+    drop(first);
+    let second = start();
+    assert!(second.is_some());
+    let stored = wait_for_numbers(server, "syslog", SENT);
+    assert_eq!(stored.len(), SENT);
+    let quarantined = server.number("SELECT count(*) AS n FROM system.quarantine");
+    assert_eq!(quarantined, 0);
+    let again: u64 = stored.values().map(|times| times - 1).sum();
+    println!("{SENT} messages, {again} sent again");
 }
 
 /// Without keys, the messages of a request whose answer was lost are stored twice.
@@ -81,4 +101,28 @@ fn syslog_ng_posts_through_a_kill() {
     };
     let stored = through_a_kill(&home, server);
     assert_few_twice(&stored, 500);
+}
+
+#[test]
+fn rsyslog_loses_nothing_when_it_is_killed() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    home.file("numbers", numbers(SENT));
+    let snippet = at(
+        "http.md",
+        "omelasticsearch",
+        &server.address,
+        &home.path("errors"),
+    );
+    through_a_kill_of_the_client(&server, || rsyslog_with(&home, "omelasticsearch", &snippet));
+}
+
+#[test]
+fn syslog_ng_loses_nothing_when_it_is_killed() {
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    home.file("numbers", numbers(SENT));
+    let snippet = at("http.md", "d_http", &server.address, "");
+    let start = || run_syslog_ng(&home, "d_http", &snippet, Some("libhttp.so"));
+    through_a_kill_of_the_client(&server, start);
 }

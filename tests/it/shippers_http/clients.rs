@@ -116,6 +116,7 @@ fn sends_through_kills(name: &str) {
             let line = line.expect("a line");
             if line.starts_with("skipped") {
                 println!("{line}");
+                child.wait().expect("the client ends");
                 return;
             }
             let to = line.strip_prefix("stored ").expect("a number");

@@ -14,11 +14,16 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::{ANSWER_WITHIN, POSITIONS_PARTITION, Reports, TopicSession};
 use crate::client::Refusal;
+use crate::interrupt::Interrupt;
+use crate::kafka::explained;
 use crate::ship::KafkaTarget;
 use crate::ship::kafka::client::{of_consumer, of_producer};
 use crate::ship::kafka::failures::{again, of_code, refused};
 use crate::ship::kafka::positions::{PositionRecord, Positions, marker_key, parse};
 
+/// Time for the next record of the positions: the cluster ends transactions that others left open
+/// within a minute, and looks for them every ten seconds.
+const POSITIONS_WITHIN: Duration = Duration::from_secs(90);
 /// Time for the answer about the policy of a topic. Not all clusters give one, nor to everybody.
 const POLICY_WITHIN: Duration = Duration::from_secs(2);
 
@@ -30,6 +35,7 @@ impl TopicSession {
     pub(in crate::ship::kafka) fn open(
         target: &KafkaTarget,
         client: &ClientConfig,
+        interrupt: &Interrupt,
     ) -> Result<Self, Refusal> {
         let producer: KafkaResult<ThreadedProducer<Reports>> =
             of_producer(client, target).create_with_context(Reports::default());
@@ -46,7 +52,7 @@ impl TopicSession {
         };
         let marker = format!("{:016x}", rand::random::<u64>());
         session.mark(target, &marker)?;
-        session.read(target, client, &marker)?;
+        session.read(target, client, interrupt, &marker)?;
         Ok(session)
     }
 
@@ -54,7 +60,7 @@ impl TopicSession {
     fn mark(&self, target: &KafkaTarget, marker: &str) -> Result<(), Refusal> {
         self.begin()?;
         self.send_position(target, &marker_key(&target.shipper), marker)?;
-        self.flush()?;
+        self.flush().map_err(|refusal| self.cause(refusal))?;
         self.commit()
     }
 
@@ -64,6 +70,7 @@ impl TopicSession {
         &mut self,
         target: &KafkaTarget,
         client: &ClientConfig,
+        interrupt: &Interrupt,
         marker: &str,
     ) -> Result<(), Refusal> {
         let failed = |e: &KafkaError| refused(&format!("topic {}", target.positions), e);
@@ -73,22 +80,36 @@ impl TopicSession {
             .and_then(|()| consumer.assign(&list))
             .map_err(|e| failed(&e))?;
         let prefix = format!("file:{}:{}:", target.topic, target.shipper);
-        let mut until = Instant::now() + 3 * ANSWER_WITHIN;
+        let mut until = Instant::now() + POSITIONS_WITHIN;
+        let mut last_error = None;
         loop {
+            if interrupt.is_set() {
+                return Err(again("the shipper ends".to_owned()));
+            }
             let record = match consumer.poll(ANSWER_WITHIN / 100) {
                 Some(Ok(record)) => record,
+                // The consumer goes on after an error of one broker or address.
+                Some(Err(error)) if !ends_reading(&error) => {
+                    last_error = Some(explained(&error));
+                    continue;
+                }
                 Some(Err(error)) => return Err(failed(&error)),
                 None if Instant::now() < until => continue,
                 None => {
+                    let why = last_error.unwrap_or_else(|| {
+                        "a transaction of another shipper may be open".to_owned()
+                    });
                     return Err(again(format!(
-                        "topic {}: the marker of this shipper does not come; a transaction of another shipper may be open",
+                        "topic {}: the marker of this shipper does not come: {why}",
                         target.positions
                     )));
                 }
             };
-            until = Instant::now() + 3 * ANSWER_WITHIN;
+            until = Instant::now() + POSITIONS_WITHIN;
             // Compaction removes earlier values in its own time, so the last one counts.
             let Some((key, value)) = record.key().zip(record.payload()) else {
+                let key = record.key().unwrap_or_default();
+                self.positions.remove(&String::from_utf8_lossy(key));
                 continue;
             };
             let parsed = parse(key, value).map_err(|why| {
@@ -109,12 +130,38 @@ impl TopicSession {
     }
 }
 
+/// Returns whether a consumer reads no more after an error.
+fn ends_reading(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(error, KafkaError::MessageConsumptionFatal(_))
+        || matches!(
+            error.rdkafka_error_code(),
+            Some(
+                Code::TopicAuthorizationFailed
+                    | Code::UnknownTopicOrPartition
+                    | Code::UnknownTopic
+                    | Code::UnknownPartition
+                    | Code::AutoOffsetReset
+                    | Code::OffsetOutOfRange
+            )
+        )
+}
+
+/// Returns the refusal of a cluster that does not answer, with the last error of its connections.
+fn unanswered(producer: &ThreadedProducer<Reports>, error: &KafkaError) -> Refusal {
+    match producer.context().last_error() {
+        Some((Some(code), why)) => of_code(code, format!("no broker answers: {why}")),
+        Some((None, why)) => again(format!("no broker answers: {why}")),
+        None => refused("no broker answers", error),
+    }
+}
+
 /// Returns the number of partitions of a topic.
 fn partitions_of(producer: &ThreadedProducer<Reports>, topic: &str) -> Result<u64, Refusal> {
     let metadata = producer
         .client()
         .fetch_metadata(Some(topic), ANSWER_WITHIN)
-        .map_err(|e| refused("no broker answers", &e))?;
+        .map_err(|e| unanswered(producer, &e))?;
     let found = metadata.topics().iter().find(|t| t.name() == topic);
     let Some(found) = found else {
         return Err(again(format!(
@@ -181,7 +228,9 @@ fn make_compacted(target: &KafkaTarget, client: &ClientConfig) -> Result<(), Ref
         ))),
         Some(_) => Ok(()),
         None => {
-            tracing::debug!("topic {name}: the brokers do not tell its cleanup.policy");
+            tracing::info!(
+                "topic {name}: the brokers do not tell its cleanup.policy, which must be compact"
+            );
             Ok(())
         }
     }

@@ -1,6 +1,8 @@
 //! The reports of a producer about its records.
 
-use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -9,14 +11,21 @@ use rdkafka::producer::ProducerContext;
 
 use crate::kafka::explained;
 
-/// Reports on the transaction under way.
+/// Reports on the transaction under way, and the last error of the connections.
 #[derive(Debug, Default)]
-pub(super) struct Reports(Mutex<OfTransaction>);
+pub(super) struct Reports {
+    transaction: Mutex<OfTransaction>,
+    reported: Condvar,
+    last_error: Mutex<Option<(Option<RDKafkaErrorCode>, String)>>,
+}
 
 #[derive(Debug, Default)]
 struct OfTransaction {
     /// Its number: reports on records of an aborted one may come late.
     number: usize,
+    /// Records that were handed over, and those that were reported on.
+    sent: u64,
+    reported: u64,
     offsets: Option<(i64, i64)>,
     failed: Option<(RDKafkaErrorCode, String)>,
 }
@@ -24,22 +33,54 @@ struct OfTransaction {
 impl Reports {
     /// Begins the next transaction.
     pub(super) fn begin(&self) {
-        let mut reported = self.0.lock();
-        *reported = OfTransaction {
-            number: reported.number + 1,
+        let mut transaction = self.transaction.lock();
+        *transaction = OfTransaction {
+            number: transaction.number + 1,
             ..OfTransaction::default()
         };
     }
 
     /// Returns the number of the transaction.
     pub(super) fn transaction(&self) -> usize {
-        self.0.lock().number
+        self.transaction.lock().number
     }
 
-    /// Returns the offsets of the first record and of the last, and the first error.
-    pub(super) fn outcome(&self) -> (Option<(i64, i64)>, Option<(RDKafkaErrorCode, String)>) {
-        let reported = self.0.lock();
-        (reported.offsets, reported.failed.clone())
+    /// Counts a record that was handed over.
+    pub(super) fn sent(&self) {
+        self.transaction.lock().sent += 1;
+    }
+
+    /// Waits for the reports on all records. Returns the offsets of the first one and of the last.
+    ///
+    /// # Errors
+    /// The first error of a record, or [`RDKafkaErrorCode::OperationTimedOut`].
+    pub(super) fn wait(
+        &self,
+        within: Duration,
+    ) -> Result<Option<(i64, i64)>, (RDKafkaErrorCode, String)> {
+        let until = Instant::now() + within;
+        let mut transaction = self.transaction.lock();
+        loop {
+            if let Some(failed) = &transaction.failed {
+                return Err(failed.clone());
+            }
+            if transaction.reported == transaction.sent {
+                return Ok(transaction.offsets);
+            }
+            if self
+                .reported
+                .wait_until(&mut transaction, until)
+                .timed_out()
+            {
+                let why = format!("the brokers do not answer within {within:?}");
+                return Err((RDKafkaErrorCode::OperationTimedOut, why));
+            }
+        }
+    }
+
+    /// Returns the last error of a connection.
+    pub(super) fn last_error(&self) -> Option<(Option<RDKafkaErrorCode>, String)> {
+        self.last_error.lock().clone()
     }
 }
 
@@ -55,7 +96,9 @@ impl ClientContext for Reports {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!("librdkafka: {}: {reason}", explained(&error));
+        let why = format!("{}: {reason}", explained(&error));
+        tracing::debug!("librdkafka: {why}");
+        *self.last_error.lock() = Some((error.rdkafka_error_code(), why));
     }
 }
 
@@ -63,23 +106,27 @@ impl ProducerContext for Reports {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, transaction: usize) {
-        let mut reported = self.0.lock();
-        if transaction != reported.number {
+        let mut current = self.transaction.lock();
+        if transaction != current.number {
             return;
         }
+        current.reported += 1;
         match result {
             Ok(record) => {
                 let at = record.offset();
-                let (first, last) = reported.offsets.unwrap_or((at, at));
-                reported.offsets = Some((first.min(at), last.max(at)));
+                let (first, last) = current.offsets.unwrap_or((at, at));
+                current.offsets = Some((first.min(at), last.max(at)));
             }
             // The others of a transaction that failed are purged.
-            Err((error, _)) if reported.failed.is_none() => {
+            Err((error, _)) if current.failed.is_none() => {
                 let code = error.rdkafka_error_code();
                 let code = code.unwrap_or(RDKafkaErrorCode::Unknown);
-                reported.failed = Some((code, explained(error)));
+                current.failed = Some((code, explained(error)));
             }
             Err(_) => {}
+        }
+        if current.failed.is_some() || current.reported == current.sent {
+            self.reported.notify_all();
         }
     }
 }
