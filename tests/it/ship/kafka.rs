@@ -390,8 +390,22 @@ fn wrong_arguments_and_clusters_are_told() {
         assert_eq!(output.code, 2, "{more:?}: {}", output.stderr);
         assert!(output.stderr.contains(told), "{more:?}: {}", output.stderr);
     }
-    // A topic of positions that others write to is left alone.
+    // A line that the topic does not take ends the shipper, and is named.
     let cluster = Cluster::new();
+    let target = ["--kafka", &cluster.brokers, "--topic", &cluster.topic];
+    let long = home.file("b.log", format!("short\n{}\n", "x".repeat(3000)));
+    let options = home.file("options", "message.max.bytes=2000\n");
+    let limited = [
+        &["ship", &long, "--once", "--kafka-options", &options],
+        &target[..],
+    ];
+    let output = run(&limited.concat());
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let told = "line 2: 3001 bytes are refused as too large; raise max.message.bytes";
+    assert!(output.stderr.contains(told), "{}", output.stderr);
+    let lines: Vec<String> = cluster.committed().0.into_iter().map(|r| r.text).collect();
+    assert_eq!(lines, ["short"]);
+    // A topic of positions that others write to is left alone.
     let config = ClientConfig::new()
         .set("bootstrap.servers", &cluster.brokers)
         .clone();
@@ -405,7 +419,6 @@ fn wrong_arguments_and_clusters_are_told() {
         .map_err(|(e, _)| e)
         .expect("a record");
     rdkafka::producer::Producer::flush(&producer, PATIENCE).expect("it is there");
-    let target = ["--kafka", &cluster.brokers, "--topic", &cluster.topic];
     let output = run(&[
         &["ship", &file, "--once"],
         &target[..],
