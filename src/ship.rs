@@ -70,6 +70,7 @@ pub(crate) struct ShipOptions {
 
 /// A topic to ship to, as the command line names it.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "kafka"), allow(dead_code, reason = "it is refused"))]
 pub(crate) struct KafkaTarget {
     /// Some brokers of the cluster, `HOST:PORT` each, with commas between them.
     pub(crate) brokers: String,

@@ -196,6 +196,16 @@ fn client(home: &Home, journal: &str, url: &str) -> Command {
 
 #[test]
 fn systemd_journal_upload_sends_each_entry_once_over_a_kill_of_the_server() {
+    uploads_over_a_kill(false);
+}
+
+#[test]
+fn systemd_journal_upload_sends_each_entry_once_over_a_kill_of_its_own() {
+    uploads_over_a_kill(true);
+}
+
+/// Kills the client, or else the server, when the first entries are stored.
+fn uploads_over_a_kill(of_client: bool) {
     if !Path::new(REMOTE).exists() || !Path::new(UPLOAD).exists() {
         println!("skipped: systemd-journal-remote is not installed");
         return;
@@ -224,11 +234,16 @@ fn systemd_journal_upload_sends_each_entry_once_over_a_kill_of_the_server() {
         let count = server.post("/api/v1/sql", &[], b"SELECT count(*) AS n FROM journald");
         stored = count.json()["rows"][0]["n"].as_u64().unwrap_or_default();
     }
-    server.kill();
+    let server = if of_client {
+        uploading.kill().expect("a signal to our own child");
+        server
+    } else {
+        server.kill();
+        Server::start_at(&home.data, &address, &[])
+    };
     uploading.wait().expect("the client ends");
-    println!("{stored} of 60,000 entries were there when the server was killed");
+    println!("{stored} of 60,000 entries were there at the kill");
     assert!(stored > 0, "nothing came");
-    let server = Server::start_at(&home.data, &address, &[]);
     finish(&mut client(&home, &journal, &server.url), &[]).code(0);
     assert_stored(&server, 60_000);
     append(60_001..60_101);
