@@ -81,8 +81,6 @@ pub(crate) struct KafkaTarget {
     pub(crate) shipper: String,
     /// Options of librdkafka, one to a line.
     pub(crate) options: String,
-    /// The rule by which lines are records.
-    pub(crate) multiline: Option<Multiline>,
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use ingest::Multiline;
 use storage::{Name, WriteConcern};
 
 use super::{Context, Place};
@@ -30,7 +29,7 @@ pub(super) fn run(context: &Context, args: ShipArgs) -> Result<ExitCode> {
                 "ship sends to one place: name --server or --kafka",
             ));
         }
-        (Some(target), _) => topic(target, &interrupt)?,
+        (Some(target), _) => topic(target, &options, &interrupt)?,
         (None, Place::Server(client)) => Box::new(Server {
             client,
             options: &options,
@@ -83,7 +82,6 @@ fn target(args: &ShipArgs) -> Result<Option<KafkaTarget>> {
         },
         shipper,
         options,
-        multiline: rule(args)?,
     }))
 }
 
@@ -93,17 +91,18 @@ fn machine() -> Option<String> {
     Some(name.trim().to_owned())
 }
 
-fn rule(args: &ShipArgs) -> Result<Option<Multiline>> {
-    intake::multiline(args.multiline.as_deref(), None).map_err(Failure::usage)
-}
-
 #[cfg(feature = "kafka")]
-fn topic(target: KafkaTarget, interrupt: &Interrupt) -> Result<Box<dyn Receiver>> {
-    Ok(Box::new(ship::KafkaTopic::new(target, interrupt.clone())?))
+fn topic<'a>(
+    target: KafkaTarget,
+    options: &'a ShipOptions,
+    interrupt: &Interrupt,
+) -> Result<Box<dyn Receiver + 'a>> {
+    let topic = ship::KafkaTopic::new(target, options, interrupt.clone())?;
+    Ok(Box::new(topic))
 }
 
 #[cfg(not(feature = "kafka"))]
-fn topic(_: KafkaTarget, _: &Interrupt) -> Result<Box<dyn Receiver>> {
+fn topic(_: KafkaTarget, _: &ShipOptions, _: &Interrupt) -> Result<Box<dyn Receiver>> {
     Err(Failure::usage(
         "--kafka: this program was built without Kafka; build it with `--features kafka`",
     ))
@@ -121,8 +120,9 @@ fn options(args: ShipArgs, kafka: Option<&KafkaTarget>) -> Result<ShipOptions> {
             "--site has {bytes} bytes; the limit is {TEXT_BYTES_MAX}"
         )));
     }
-    let multiline = rule(&args)?;
     let format = args.format.map(|format| format.parse());
+    let multiline = intake::multiline(args.multiline.as_deref(), None);
+    let multiline = multiline.map_err(Failure::usage)?;
     let tz = args.tz.map(|tz| intake::zone(&tz).map(|_| tz));
     let targets = args.files.into_iter().map(ShipTarget::new);
     Ok(ShipOptions {

@@ -20,8 +20,8 @@ mod session;
 use parking_lot::Mutex;
 use storage::SourcePosition;
 
-use super::KafkaTarget;
 use super::send::{RangeBatch, Receiver};
+use super::{KafkaTarget, ShipOptions};
 use crate::client::{IngestAnswer, Refusal};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -29,22 +29,28 @@ use failures::again;
 use session::TopicSession;
 
 /// A topic with the connection to it.
-pub(crate) struct KafkaTopic {
+pub(crate) struct KafkaTopic<'a> {
     target: KafkaTarget,
+    options: &'a ShipOptions,
     client: rdkafka::ClientConfig,
     interrupt: Interrupt,
     session: Mutex<Option<TopicSession>>,
 }
 
-impl KafkaTopic {
+impl<'a> KafkaTopic<'a> {
     /// Checks the options; nothing is connected yet.
     ///
     /// # Errors
     /// If an option cannot be set, or librdkafka does not take it.
-    pub(crate) fn new(target: KafkaTarget, interrupt: Interrupt) -> Result<Self> {
+    pub(crate) fn new(
+        target: KafkaTarget,
+        options: &'a ShipOptions,
+        interrupt: Interrupt,
+    ) -> Result<Self> {
         let client = client::of(&target).map_err(Failure::usage)?;
         Ok(Self {
             target,
+            options,
             client,
             interrupt,
             session: Mutex::default(),
@@ -74,7 +80,7 @@ impl KafkaTopic {
     }
 }
 
-impl Receiver for KafkaTopic {
+impl Receiver for KafkaTopic<'_> {
     fn names(&self, prefix: &str) -> Result<Vec<String>, Refusal> {
         self.in_session(|session| Ok(session.positions().names(prefix)))
     }
@@ -84,7 +90,9 @@ impl Receiver for KafkaTopic {
     }
 
     fn deliver(&self, batch: &RangeBatch<'_>) -> Result<IngestAnswer, Refusal> {
-        self.in_session(|session| session.deliver(&self.target, batch))
+        self.in_session(|session| {
+            session.deliver(&self.target, self.options.multiline.as_ref(), batch)
+        })
     }
 
     fn limit(&self) -> &'static str {

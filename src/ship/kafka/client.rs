@@ -118,7 +118,6 @@ mod tests {
             positions: "logs.positions".to_owned(),
             shipper: "web1".to_owned(),
             options: options.to_owned(),
-            multiline: None,
         }
     }
 

@@ -6,7 +6,7 @@ mod reports;
 
 use std::time::{Duration, Instant};
 
-use ingest::{BlockRecords, LINE_BYTES_MAX};
+use ingest::{BlockRecords, LINE_BYTES_MAX, Multiline};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
@@ -53,6 +53,7 @@ impl TopicSession {
     pub(super) fn deliver(
         &mut self,
         target: &KafkaTarget,
+        rule: Option<&Multiline>,
         batch: &RangeBatch<'_>,
     ) -> Result<IngestAnswer, Refusal> {
         let (producer, from, last) = range_of(&batch.identity);
@@ -60,6 +61,7 @@ impl TopicSession {
             RangePlace::Next => {}
             RangePlace::Known => {
                 return Ok(IngestAnswer {
+                    // A duplicate without a number is one that could not be compared.
                     first_seq: Some(0),
                     duplicate: true,
                     ..IngestAnswer::default()
@@ -80,8 +82,10 @@ impl TopicSession {
         // A file stays in one partition, so its lines stay in order.
         let partition = xxh3_64(producer.as_bytes()) % self.partitions;
         let partition = i32::try_from(partition).expect("BUG: a number of a partition");
-        let sent = self.send_records(target, batch, partition);
+        let sent = self.send_records(target, rule, batch, partition);
         let sent = sent.and_then(|answer| {
+            // The position comes behind the records, so that it has their place, and a broker that
+            // shows what was aborted shows no position without its records.
             let offsets = self.flush()?;
             let value = value_of(&states, BatchPlace { partition, offsets });
             self.send_position(target, producer, &value)?;
@@ -107,11 +111,12 @@ impl TopicSession {
     fn send_records(
         &self,
         target: &KafkaTarget,
+        rule: Option<&Multiline>,
         batch: &RangeBatch<'_>,
         partition: i32,
     ) -> Result<IngestAnswer, Refusal> {
         let mut answer = IngestAnswer::default();
-        let mut records = BlockRecords::new(batch.body, target.multiline.as_ref());
+        let mut records = BlockRecords::new(batch.body, rule);
         while let Some((_, record)) = records.next() {
             if record.is_empty() {
                 answer.empty += 1;
@@ -188,12 +193,10 @@ impl TopicSession {
             let may_repeat =
                 matches!(&error, KafkaError::Transaction(inner) if inner.is_retriable());
             if !may_repeat || Instant::now() >= until {
-                let why = format!("a transaction is not committed: {}", explained(&error));
-                return Err(match refused("", &error) {
-                    Refusal::Again { after, .. } => Refusal::Again { after, why },
+                return Err(match refused("a transaction is not committed", &error) {
                     // The records have arrived: this says nothing about them.
-                    Refusal::TooLarge(_) | Refusal::Invalid(_) => again(why),
-                    Refusal::Final(_) => Refusal::Final(why),
+                    Refusal::TooLarge(why) | Refusal::Invalid(why) => again(why),
+                    refusal => refusal,
                 });
             }
         }

@@ -98,7 +98,9 @@ fn sends_through_kills(name: &str) {
         server.url.clone()
     };
     let port = grpc.rsplit_once('/').map_or(&*grpc, |(_, address)| address);
-    let (count, kills) = (2_000, knob("LOGMILL_KILLS", 4));
+    let kills = knob("LOGMILL_KILLS", 4);
+    // Chunks of 40, and at most 12 of them before a kill.
+    let count = kills * 480 + 80;
     let mut random = SmallRng::seed_from_u64(seed());
     let mut stored_to = 0;
     let mut clients = 0;

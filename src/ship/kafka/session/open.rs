@@ -41,7 +41,11 @@ impl TopicSession {
             of_producer(client, target).create_with_context(Reports::default());
         let producer = producer.map_err(|e| refused("the options of the producer", &e))?;
         let partitions = partitions_of(&producer, &target.topic)?;
-        make_compacted(target, client)?;
+        // A consumer does not create the topics that it asks for.
+        let consumer: BaseConsumer = of_consumer(client)
+            .create()
+            .map_err(|e| refused("the options of the consumer", &e))?;
+        make_compacted(target, client, &consumer)?;
         partitions_of(&producer, &target.positions)?;
         let begun = producer.init_transactions(ANSWER_WITHIN);
         begun.map_err(|e| refused("the cluster begins no transactions", &e))?;
@@ -52,7 +56,7 @@ impl TopicSession {
         };
         let marker = format!("{:016x}", rand::random::<u64>());
         session.mark(target, &marker)?;
-        session.read(target, client, interrupt, &marker)?;
+        session.read(target, &consumer, interrupt, &marker)?;
         Ok(session)
     }
 
@@ -69,12 +73,11 @@ impl TopicSession {
     fn read(
         &mut self,
         target: &KafkaTarget,
-        client: &ClientConfig,
+        consumer: &BaseConsumer,
         interrupt: &Interrupt,
         marker: &str,
     ) -> Result<(), Refusal> {
         let failed = |e: &KafkaError| refused(&format!("topic {}", target.positions), e);
-        let consumer: BaseConsumer = of_consumer(client).create().map_err(|e| failed(&e))?;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&target.positions, POSITIONS_PARTITION, Offset::Beginning)
             .and_then(|()| consumer.assign(&list))
@@ -185,12 +188,13 @@ fn partitions_of(producer: &ThreadedProducer<Reports>, topic: &str) -> Result<u6
 }
 
 /// Creates the topic of the positions, if there is none, and refuses one that forgets.
-fn make_compacted(target: &KafkaTarget, client: &ClientConfig) -> Result<(), Refusal> {
+fn make_compacted(
+    target: &KafkaTarget,
+    client: &ClientConfig,
+    consumer: &BaseConsumer,
+) -> Result<(), Refusal> {
     let name = &target.positions;
-    // A consumer does not create what it asks for.
-    let asker: KafkaResult<BaseConsumer> = of_consumer(client).create();
-    let asker = asker.map_err(|e| refused("the options", &e))?;
-    let metadata = asker.fetch_metadata(Some(name), ANSWER_WITHIN);
+    let metadata = consumer.fetch_metadata(Some(name), ANSWER_WITHIN);
     let metadata = metadata.map_err(|e| refused("no broker answers", &e))?;
     let found = metadata.topics().iter().find(|t| t.name() == name);
     let exists = found.is_some_and(|topic| topic.error().is_none());
