@@ -319,6 +319,46 @@ fn each_line_comes_once_into_a_topic_over_kills_rotations_and_errors() {
     );
 }
 
+/// One batch follows the other, so that a kill falls into a transaction.
+#[test]
+fn a_long_file_comes_once_though_its_shipper_is_killed_again_and_again() {
+    let mut random = SmallRng::seed_from_u64(seed());
+    let cluster = Cluster::new();
+    let home = Home::new();
+    // The brokers of this process keep 5 MiB of a partition.
+    let kills = match cluster.mock.is_some() {
+        true => 4,
+        false => knob("LOGMILL_KILLS", 4),
+    };
+    let written = 50_000 * (kills + 1);
+    let file = home.file("a.log", lines("a", written));
+    // The brokers of this process let a shipper wait for an answer before it begins.
+    let begins_ms = if cluster.mock.is_some() { 2000 } else { 0 };
+    for _ in 0..kills {
+        let mut shipper = cluster.start(&home, &file);
+        let lives_ms = begins_ms + random.random_range(200..500);
+        std::thread::sleep(Duration::from_millis(lives_ms));
+        shipper.kill();
+    }
+    let left = cluster.committed().0.len();
+    let shipper = cluster.start(&home, &file);
+    let written = usize::try_from(written).expect("few lines");
+    cluster.wait_for(written, &home.path("shipper.log"));
+    assert_eq!(shipper.stop(), 0);
+    let (lines, others) = cluster.committed();
+    println!(
+        "{written} lines, {left} of them before the last of {kills} kills; {others} records of other transactions"
+    );
+    let mut texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(
+        (lines.len(), texts.len()),
+        (written, written),
+        "lost or doubled"
+    );
+}
+
 #[test]
 fn lines_of_a_file_stay_in_order_and_records_name_their_place() {
     let cluster = Cluster::new();
