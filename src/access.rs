@@ -41,6 +41,7 @@ pub(crate) use credentials::Credentials;
 pub(crate) use logins::network;
 pub(crate) use principal::{Action, Principal, Role, Target};
 pub(crate) use scram::Verifier;
+pub(crate) use scram_login::ScramLogin;
 pub(crate) use sessions::IDLE as SESSION_IDLE;
 
 use attempts::Attempts;

@@ -166,6 +166,9 @@ pub(crate) struct ServeArgs {
     /// The address for Arrow Flight SQL clients, or off.
     #[arg(long, value_name = "ADDR")]
     pub(crate) flight: Option<String>,
+    /// The address for MongoDB clients, or off.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:27017")]
+    pub(crate) mongo: Option<String>,
     #[command(flatten)]
     pub(crate) shippers: shippers::ShipperArgs,
     /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.

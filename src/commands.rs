@@ -35,7 +35,9 @@ use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
 use crate::failure::{Failure, Result, tell};
-use crate::{demo, flight, fluent, postgres, relp, serve as serving, server, syslog, wiring};
+use crate::{
+    demo, flight, fluent, mongo, postgres, relp, serve as serving, server, syslog, wiring,
+};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
@@ -215,6 +217,9 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     if let Some(flight) = args.flight {
         context.config.server.flight = flight;
     }
+    if let Some(mongo) = args.mongo {
+        context.config.server.mongo = mongo;
+    }
     args.shippers.apply(&mut context.config);
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
@@ -244,7 +249,8 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     let flight = flight::flight(&context.config, |uri| {
         println!("Flight SQL clients: {uri}");
     })?;
-    let services = http.into_iter().chain(postgres).chain(flight);
+    let mongo = mongo::mongo(&context.config)?;
+    let services = http.into_iter().chain(postgres).chain(flight).chain(mongo);
     let services = services.chain(otlp_grpc);
     #[cfg(feature = "kafka")]
     let services = services.chain(crate::kafka::sources(&context.config)?);

@@ -39,6 +39,8 @@ const BACKLOG: u32 = 4096;
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_RETRIES: u32 = 4;
+/// Interval at which a client that has sent a part of its first bytes is looked at again.
+const PEEK_INTERVAL: Duration = Duration::from_millis(5);
 /// Bytes of datagrams that the kernel keeps until they are read, if its own limit allows them
 /// (`net.core.rmem_max`, 208 KiB on Linux).
 const DATAGRAM_BYTES_KEPT: usize = 16 << 20;
@@ -233,6 +235,26 @@ impl Accepted {
         let mut first = [0];
         let read = self.socket.peek(&mut first).await.ok()?;
         (read == 1).then_some(first[0])
+    }
+
+    /// Waits until it is known whether the connection begins with these bytes, and leaves them in
+    /// the socket; `None` if the client sends none.
+    pub(crate) async fn begins_with(&self, bytes: &[u8]) -> Option<bool> {
+        let mut first = vec![0; bytes.len()];
+        loop {
+            let read = self.socket.peek(&mut first).await.ok()?;
+            if read == 0 {
+                return None;
+            }
+            if first[..read] != bytes[..read] {
+                return Some(false);
+            }
+            if read == bytes.len() {
+                return Some(true);
+            }
+            // A peek returns at once while there are any bytes.
+            tokio::time::sleep(PEEK_INTERVAL).await;
+        }
     }
 
     /// Returns the socket, which fails if the client stops reading.

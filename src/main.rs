@@ -28,6 +28,7 @@ mod interrupt;
 mod kafka;
 mod listen;
 mod memory;
+mod mongo;
 mod postgres;
 mod promql;
 mod quarantine;

@@ -8,6 +8,7 @@
 mod arrivals;
 mod ask;
 mod bulk;
+mod concern;
 mod delivery;
 pub(crate) mod descriptors;
 mod intake;
@@ -41,6 +42,7 @@ use crate::wiring;
 pub(crate) use arrivals::{ArrivalCounts, Arrivals};
 pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
+pub(crate) use concern::{NotReached, reached, submitted_concern};
 pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};
 pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};

@@ -49,6 +49,7 @@ pub(crate) enum Alpn {
     /// gRPC is HTTP/2 (RFC 9113, section 3.3).
     Grpc,
     Postgres,
+    Mongo,
     /// The protocols of log shippers have no registered name, and their clients offer none. With
     /// names of their own a browser, which offers those of HTTP, is refused.
     Syslog,
@@ -63,6 +64,7 @@ impl Alpn {
             Self::Http => b"http/1.1",
             Self::Grpc => b"h2",
             Self::Postgres => b"postgresql",
+            Self::Mongo => b"mongodb",
             Self::Syslog => b"syslog",
             Self::Relp => b"relp",
             Self::Fluent => b"fluent",

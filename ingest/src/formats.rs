@@ -10,6 +10,7 @@ pub(crate) mod access;
 mod alb;
 mod apache_error;
 mod auto;
+mod bson;
 mod captures;
 mod documents;
 mod fields;
@@ -107,6 +108,8 @@ table! {
     Csv: headed::CSV,
     /// Tab-separated values behind a header.
     Tsv: headed::TSV,
+    /// A BSON document an item, of clients of MongoDB.
+    Bson: bson::FORMAT,
 }
 
 /// Names of formats of later versions.
@@ -158,7 +161,9 @@ impl Format {
             Self::Plain | Self::NginxError | Self::ApacheError | Self::Haproxy => {
                 documents::check_line(selection, anonymiser)
             }
-            Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
+            Self::Auto | Self::Json | Self::Bson | Self::Logfmt | Self::Syslog | Self::Regex(_) => {
+                Ok(())
+            }
             Self::Alb | Self::S3Access => Ok(()),
             Self::W3c | Self::Csv | Self::Tsv | Self::Fields(_) => Ok(()),
         }

@@ -18,6 +18,7 @@ mod error;
 mod functions;
 pub mod logql;
 mod marks;
+pub mod mongo;
 mod plan;
 mod plan_node;
 mod postgres;

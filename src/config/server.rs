@@ -17,6 +17,8 @@ pub(crate) struct Server {
     pub(crate) postgres: String,
     /// Address of the listener for Arrow Flight SQL clients; `off` for none.
     pub(crate) flight: String,
+    /// Address of the listener for MongoDB clients; `off` for none.
+    pub(crate) mongo: String,
     /// Address of the listener for OTLP over gRPC; `off` for none.
     pub(crate) otlp_grpc: String,
     /// The user set `postgres`.
@@ -61,6 +63,7 @@ impl Default for Server {
             http: "127.0.0.1:7070".into(),
             postgres: "127.0.0.1:5433".into(),
             flight: "off".into(),
+            mongo: "off".into(),
             otlp_grpc: "off".into(),
             has_postgres: false,
             batch_bytes_max: Bytes(32 << 20),

@@ -8,7 +8,7 @@ pub(super) mod unacknowledged;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
@@ -23,10 +23,7 @@ use self::response::{ParseSummary, success, too_late, too_many_unacknowledged};
 use super::answer;
 use super::app::App;
 use super::status::Who;
-use crate::serve::{Client, ClientPlace, Counted, Resource, Submission, Turn};
-
-/// Interval at which the end of the synced journal is read while a `wtimeout` runs.
-const SYNC_POLL: Duration = Duration::from_millis(2);
+use crate::serve::{Client, ClientPlace, Counted, NotReached, Resource, Submission, Turn, reached};
 
 pub(super) async fn ingest(
     State(app): State<Arc<App>>,
@@ -171,27 +168,11 @@ pub(super) async fn acknowledged(
     durability: Durability,
     wtimeout: Option<Duration>,
 ) -> Result<Vec<Ack>, Box<Response>> {
-    let began = Instant::now();
-    let answered = match wtimeout {
-        None => waiting.await,
-        Some(limit) => tokio::time::timeout(limit, waiting)
-            .await
-            .map_err(|_| Box::new(too_late(limit, &[])))?,
-    };
-    let acks = match answered {
-        Ok(Ok(acks)) => acks,
-        Ok(Err(error)) => return Err(Box::new(answer::of_storage(&error))),
-        Err(_) => return Err(Box::new(answer::of_storage(&storage::Error::Closed))),
-    };
-    // Under a limit the batch was submitted with w=1, so that its sequence numbers are known when
-    // the sync is late; the rest of the concern is waited for here.
-    if let (Some(limit), Durability::Synced) = (wtimeout, durability) {
-        while !app.serving.intake.is_synced(&acks) {
-            if began.elapsed() >= limit {
-                return Err(Box::new(too_late(limit, &acks)));
-            }
-            tokio::time::sleep(SYNC_POLL).await;
-        }
-    }
-    Ok(acks)
+    let reached = reached(&*app.serving.intake, waiting, durability, wtimeout).await;
+    reached.map_err(|why| {
+        Box::new(match why {
+            NotReached::Failed(error) => answer::of_storage(&error),
+            NotReached::TooLate(acks) => too_late(wtimeout.unwrap_or_default(), &acks),
+        })
+    })
 }

@@ -58,6 +58,7 @@ mod kill;
 mod levels;
 mod lock;
 mod loki;
+mod mongo;
 mod names;
 mod operations;
 mod oracle;

@@ -55,7 +55,9 @@ impl DocumentRow {
             Value::Bool(value) => rule.apply(&value.to_string()),
             Value::Int(value) => rule.apply(&value.to_string()),
             Value::Float(value) => rule.apply(&value.to_string()),
+            Value::Other(Bson::Null) => return None,
             Value::Other(Bson::String(text)) => rule.apply(text),
+            Value::Time(_) => rule.apply(&self.to_bson(value).to_string()),
             Value::Other(value) => rule.apply(&value.to_string()),
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int16Builder, Int64Builder,
-    StringBuilder, UInt64Builder,
+    StringBuilder, TimestampMicrosecondBuilder, UInt64Builder,
 };
 use storage::{Column, ColumnType, fits_float};
 
@@ -20,6 +20,7 @@ enum Builder {
     Float64(Float64Builder),
     Text(StringBuilder),
     Binary(BinaryBuilder),
+    Time(TimestampMicrosecondBuilder),
 }
 
 /// Runs the same code with the builder of any type.
@@ -33,12 +34,13 @@ macro_rules! each {
             Builder::Float64($b) => $body,
             Builder::Text($b) => $body,
             Builder::Binary($b) => $body,
+            Builder::Time($b) => $body,
         }
     };
 }
 
 impl Builder {
-    /// Returns `None` for types that no document's value has: a column of times takes none.
+    /// Returns `None` for types that no document's value has.
     fn new(column_type: ColumnType) -> Option<Self> {
         Some(match column_type {
             ColumnType::Bool => Self::Bool(BooleanBuilder::new()),
@@ -48,6 +50,10 @@ impl Builder {
             ColumnType::Float64 => Self::Float64(Float64Builder::new()),
             ColumnType::Text => Self::Text(StringBuilder::new()),
             ColumnType::Binary => Self::Binary(BinaryBuilder::new()),
+            ColumnType::Time => {
+                let times = TimestampMicrosecondBuilder::new();
+                Self::Time(times.with_data_type(column_type.arrow()))
+            }
             _ => return None,
         })
     }
@@ -79,6 +85,7 @@ impl ColumnValues {
             Value::Int(_) => ColumnType::Int64,
             Value::Float(_) => ColumnType::Float64,
             Value::Text(_) => ColumnType::Text,
+            Value::Time(_) => ColumnType::Time,
             Value::Null | Value::Other(_) => return None,
         })
     }
@@ -94,7 +101,8 @@ impl ColumnValues {
             (ColumnType::Bool, Value::Bool(_))
             | (ColumnType::Int64, Value::Int(_))
             | (ColumnType::Float64, Value::Float(_))
-            | (ColumnType::Text, Value::Text(_)) => true,
+            | (ColumnType::Text, Value::Text(_))
+            | (ColumnType::Time, Value::Time(_)) => true,
             (ColumnType::Int16, Value::Int(number)) => i16::try_from(*number).is_ok(),
             (ColumnType::Uint64, Value::Int(number)) => *number >= 0,
             (ColumnType::Float64, Value::Int(number)) => fits_float(*number),
@@ -126,6 +134,7 @@ impl ColumnValues {
                 b.append_option(u64::try_from(*number).ok())
             }
             (Builder::Text(b), Value::Text(place)) => b.append_value(row.str(place)),
+            (Builder::Time(b), Value::Time(us)) => b.append_value(*us),
             (builder, _) => each!(builder, b => b.append_null()),
         }
         self.rows = row_index + 1;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use bson::Bson;
+use bson::{Bson, DateTime};
 
 use crate::bad::Bad;
 
@@ -29,6 +29,8 @@ pub(crate) enum Value {
     Float(f64),
     /// Text, as a place in the row's buffer.
     Text(Range<usize>),
+    /// A date of whole milliseconds, in microseconds since 1970.
+    Time(i64),
     /// A value that no column holds.
     Other(Bson),
 }
@@ -50,6 +52,8 @@ pub(crate) struct DocumentRow {
     /// The event's time, microseconds since 1970, where its format has a place for it. Otherwise a
     /// field has it.
     pub(crate) time_us: Option<i64>,
+    /// Its values have types: a number or a text is no date, though it may hold one.
+    pub(crate) is_typed: bool,
     /// The dotted name of the object or field that is being read.
     path: String,
     /// See [`Field::path`].
@@ -69,6 +73,7 @@ impl DocumentRow {
         self.text.clear();
         self.fields.clear();
         self.time_us = None;
+        self.is_typed = false;
         self.path.clear();
         self.cuts = 0;
     }
@@ -170,6 +175,7 @@ impl DocumentRow {
             Value::Int(number) => Bson::Int64(*number),
             Value::Float(number) => Bson::Double(*number),
             Value::Text(place) => Bson::String(self.str(place).to_owned()),
+            Value::Time(us) => DateTime::from_millis(us.div_euclid(1000)).into(),
             Value::Other(value) => value.clone(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use bson::Bson;
 use storage::{ID, TIME};
 
 use super::row::{DocumentRow, Value};
@@ -26,39 +27,44 @@ pub(crate) const TIME_FIELDS: [&str; 8] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DocumentId {
     pub(super) rank: usize,
-    /// It came as `{"$oid": …}`, whose digits are stored in lower case.
-    extended: bool,
+    form: IdForm,
+}
+
+/// The form of an `_id` that the column of its name holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IdForm {
+    /// Any text. Of a document with types, one that cannot be taken for an ObjectId.
+    Text,
+    /// `{"$oid": …}`, whose digits are stored in lower case.
+    Extended,
+    ObjectId,
 }
 
 impl DocumentId {
     pub(super) fn find(row: &DocumentRow) -> Option<Self> {
         let mut fields = row.fields.iter().enumerate().rev();
         fields.find_map(|(rank, field)| {
-            let Value::Text(place) = &field.value else {
-                return None;
-            };
-            match row.str(&field.name) {
-                ID => Some(Self {
-                    rank,
-                    extended: false,
-                }),
-                "_id.$oid" => stamp::read_object_id(row.str(place)).map(|_| Self {
-                    rank,
-                    extended: true,
-                }),
+            let form = match (row.str(&field.name), &field.value) {
+                (ID, Value::Text(place)) => {
+                    let is_like_one = || stamp::read_object_id(row.str(place)).is_some();
+                    (!row.is_typed || !is_like_one()).then_some(IdForm::Text)
+                }
+                (ID, Value::Other(Bson::ObjectId(_))) => Some(IdForm::ObjectId),
+                ("_id.$oid", Value::Text(place)) if !row.is_typed => {
+                    stamp::read_object_id(row.str(place)).map(|_| IdForm::Extended)
+                }
                 _ => None,
-            }
+            };
+            form.map(|form| Self { rank, form })
         })
     }
 
     pub(super) fn text(self, row: &DocumentRow) -> Cow<'_, str> {
-        let Value::Text(place) = &row.fields[self.rank].value else {
-            unreachable!("BUG: an _id is text");
-        };
-        if self.extended {
-            row.str(place).to_ascii_lowercase().into()
-        } else {
-            row.str(place).into()
+        match (self.form, &row.fields[self.rank].value) {
+            (IdForm::Text, Value::Text(place)) => row.str(place).into(),
+            (IdForm::Extended, Value::Text(place)) => row.str(place).to_ascii_lowercase().into(),
+            (IdForm::ObjectId, Value::Other(Bson::ObjectId(id))) => id.to_hex().into(),
+            _ => unreachable!("BUG: an _id has the value of its form"),
         }
     }
 }
@@ -69,7 +75,8 @@ pub(super) struct EventTime {
     pub(super) us: i64,
     /// The field `time` holds it and is thereby stored.
     pub(super) is_field: bool,
-    /// The value of the column `time_source`.
+    /// The value of the column `time_source`. A document with types names the field that has the
+    /// time, so that it can be read again as it was.
     pub(super) source: Option<&'static str>,
 }
 
@@ -94,13 +101,16 @@ impl EventTime {
                 Some(Value::Text(place)) => stamp::read_text(row.str(place), options.tz.as_ref()),
                 Some(Value::Int(number)) => stamp::read_integer(i128::from(*number)),
                 Some(Value::Float(number)) => stamp::read_float(*number),
+                Some(Value::Time(us)) => Some(*us),
                 _ => None,
             };
             if let Some(us) = us {
+                let is_field =
+                    rank == 0 && (!row.is_typed || matches!(value, Some(Value::Time(_))));
                 return Self {
                     us,
-                    is_field: rank == 0,
-                    source: None,
+                    is_field,
+                    source: (row.is_typed && !is_field).then_some(TIME_FIELDS[rank]),
                 };
             }
         }

@@ -87,6 +87,7 @@ pub fn line_formats(bytes: &[u8]) {
             | Format::W3c
             | Format::Csv
             | Format::Tsv
+            | Format::Bson
             | Format::Fields(_)
     );
     if is_typed {

@@ -23,7 +23,7 @@ use storage::{ID, REST, SEQ};
 use crate::error::{Error, Result};
 
 /// Columns without a field where they are null: most access logs have neither.
-const LEFT_OUT: [&str; 2] = ["site", "extra"];
+pub(crate) const LEFT_OUT: [&str; 2] = ["site", "extra"];
 
 /// Returns the documents of the rows of a batch.
 ///
@@ -45,7 +45,7 @@ pub fn document(batch: &RecordBatch, row: usize) -> Result<Document> {
 }
 
 /// Returns the batch with only one text type and one timestamp type.
-fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
     let arrow = |e: ArrowError| Error::invalid(e.to_string());
     let (fields, columns) =
         simple_all(batch.schema_ref().fields(), batch.columns()).map_err(arrow)?;
@@ -126,7 +126,7 @@ fn row_document(batch: &RecordBatch, row: usize) -> Result<Document> {
 
 /// Returns an `_id` of 24 hex digits as an ObjectId; a client's own `_id` of another form stays
 /// as it is.
-fn id(array: &ArrayRef, row: usize) -> Result<Bson> {
+pub(crate) fn id(array: &ArrayRef, row: usize) -> Result<Bson> {
     let value = value(ID, array, row)?;
     Ok(match &value {
         Bson::String(text) => ObjectId::parse_str(text).map_or(value, Bson::ObjectId),
@@ -134,7 +134,7 @@ fn id(array: &ArrayRef, row: usize) -> Result<Bson> {
     })
 }
 
-fn value(name: &str, array: &ArrayRef, row: usize) -> Result<Bson> {
+pub(crate) fn value(name: &str, array: &ArrayRef, row: usize) -> Result<Bson> {
     if array.is_null(row) {
         return Ok(Bson::Null);
     }

@@ -3,13 +3,13 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use ingest::ParseOptions;
-use storage::{Durability, Identity, WriteConcern};
+use storage::{Durability, Identity};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::lane::Decoded;
 use super::parameters::LinesRequest;
 use super::response::ParseSummary;
-use crate::serve::{Content, Delivery, Serving, Submission};
+use crate::serve::{Content, Delivery, Serving, Submission, submitted_concern};
 use crate::server::answer;
 
 /// The protocol of `POST /api/v1/ingest/{stream}` in counters.
@@ -55,19 +55,6 @@ pub(super) fn submit(
     let submission = parsed.submit(intake, concern, length);
     let submission = submission.map_err(|e| Box::new(answer::of_storage(&e)))?;
     Ok((submission, summary))
-}
-
-/// Returns the concern under which a batch is submitted. Under a time limit the handler waits for
-/// the sync itself: see `acknowledged`.
-pub(in crate::server) fn submitted_concern(
-    concern: WriteConcern,
-    durability: Durability,
-    has_limit: bool,
-) -> WriteConcern {
-    match has_limit && durability == Durability::Synced {
-        true => WriteConcern::ACKNOWLEDGED,
-        false => concern,
-    }
 }
 
 /// Returns the response to a delivery that cannot be taken as a whole.

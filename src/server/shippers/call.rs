@@ -14,7 +14,9 @@ use storage::{Ack, Clock, Durability, Identity, Name, SystemClock, WriteConcern}
 
 use crate::access::{Action, Target};
 use crate::failure::Class;
-use crate::serve::{Client, Content, Delivery, Length, ParsedDelivery, Serving, Submission};
+use crate::serve::{
+    Client, Content, Delivery, Length, ParsedDelivery, Serving, Submission, submitted_concern,
+};
 use crate::server::answer;
 use crate::server::app::App;
 use crate::server::ingest::{acknowledged, batch, lane};
@@ -333,7 +335,7 @@ impl ParsedRecords {
             durability,
         } = self;
         let quarantined = quarantined(&parsed.parsed);
-        let submitted = batch::submitted_concern(concern, durability, has_limit);
+        let submitted = submitted_concern(concern, durability, has_limit);
         let submission = parsed.submit(&*serving.intake, submitted, length);
         Ok(SubmittedStream {
             submission: submission.map_err(|e| Box::new(answer::of_storage(&e)))?,

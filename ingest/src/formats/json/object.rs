@@ -308,7 +308,7 @@ fn scalar(value: Value) -> Bson {
         Value::Int(number) => Bson::Int64(number),
         Value::Float(number) => Bson::Double(number),
         Value::Other(value) => value,
-        Value::Null | Value::Bool(_) | Value::Text(_) => {
+        Value::Null | Value::Bool(_) | Value::Text(_) | Value::Time(_) => {
             unreachable!("BUG: only numbers come here")
         }
     }

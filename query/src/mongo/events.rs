@@ -1,0 +1,194 @@
+//! Events of a stream as the documents that clients inserted.
+//!
+//! Columns with dotted names are nested documents again. A null column is no field, since a null
+//! that a client inserted is in the overflow column. `time` is a field unless `time_source` says
+//! that the event has its time from elsewhere. An integer has 32 bits if it fits, as drivers write
+//! it. Fields have the order of the columns: events keep none of their own. The columns of every
+//! access log are fields with fixed types, null where they are null.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, UInt64Type};
+use bson::{Bson, Document, RawDocument};
+use storage::{ID, REST, SEQ, StreamKind, TIME, TIME_SOURCE, access_fields};
+
+use crate::answer::document::{LEFT_OUT, id, plain, value};
+use crate::error::{Error, Result};
+
+/// The rows of a batch, to be read as documents.
+#[derive(Debug)]
+pub struct EventDocuments {
+    batch: RecordBatch,
+    id: Option<ArrayRef>,
+    time_source: Option<ArrayRef>,
+    rest: Option<ArrayRef>,
+    seq: Option<ArrayRef>,
+    /// The other columns.
+    fields: Vec<FieldColumn>,
+}
+
+/// A column that is a field of documents.
+#[derive(Debug)]
+struct FieldColumn {
+    path: Vec<String>,
+    values: ArrayRef,
+    form: FieldForm,
+}
+
+/// The form of a column's values as a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FieldForm {
+    /// Missing where the column is null.
+    Inserted,
+    /// One of every access log: its type is fixed, and it is null where the column is.
+    Fixed,
+    /// The same, but missing where the column is null.
+    FixedOrMissing,
+}
+
+impl FieldForm {
+    fn of(name: &str, kind: StreamKind) -> Self {
+        let is_fixed = || access_fields().iter().any(|column| *column.name == *name);
+        match kind {
+            StreamKind::Access if LEFT_OUT.contains(&name) => Self::FixedOrMissing,
+            StreamKind::Access if is_fixed() => Self::Fixed,
+            _ => Self::Inserted,
+        }
+    }
+}
+
+impl EventDocuments {
+    /// Prepares the rows of a batch of the columns of a stream of this kind.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a column has a type that BSON cannot carry.
+    pub fn new(batch: &RecordBatch, kind: StreamKind) -> Result<Self> {
+        let batch = plain(batch)?;
+        let column = |name: &str| batch.column_by_name(name).cloned();
+        let schema = batch.schema();
+        let all = schema.fields().iter().zip(batch.columns());
+        let own = [ID, TIME_SOURCE, REST, SEQ];
+        let fields = all
+            .filter(|(field, _)| !own.contains(&field.name().as_str()))
+            .map(|(field, values)| FieldColumn {
+                path: field.name().split('.').map(str::to_owned).collect(),
+                values: values.clone(),
+                form: FieldForm::of(field.name(), kind),
+            });
+        Ok(Self {
+            fields: fields.collect(),
+            id: column(ID),
+            time_source: column(TIME_SOURCE),
+            rest: column(REST).filter(|rest| *rest.data_type() == DataType::Binary),
+            seq: column(SEQ),
+            batch,
+        })
+    }
+
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the sequence number of a row; 0 where the batch has none.
+    pub fn seq(&self, row: usize) -> u64 {
+        let seq = self.seq.as_ref();
+        seq.map_or(0, |seq| seq.as_primitive::<UInt64Type>().value(row))
+    }
+
+    /// Returns the document of a row.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the overflow column holds no document.
+    pub fn document(&self, row: usize) -> Result<Document> {
+        let mut document = Document::new();
+        let mut rest = Vec::new();
+        if let Some(column) = self.rest.as_ref().filter(|rest| rest.is_valid(row)) {
+            rest = entries(column.as_binary::<i32>().value(row))?;
+        }
+        let is_id = |name: &str| {
+            let below = name.strip_prefix(ID);
+            below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+        };
+        let (ids, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(name, _)| is_id(name));
+        match &self.id {
+            _ if !ids.is_empty() => put_all(&mut document, ids),
+            Some(column) if column.is_valid(row) => {
+                document.insert(ID, id(column, row)?);
+            }
+            _ => {}
+        }
+        let is_elsewhere = self
+            .time_source
+            .as_ref()
+            .is_some_and(|from| from.is_valid(row));
+        for FieldColumn { path, values, form } in &self.fields {
+            let is_missing = values.is_null(row) && *form != FieldForm::Fixed;
+            if is_missing || (is_elsewhere && *path == [TIME]) {
+                continue;
+            }
+            let value = value(TIME, values, row)?;
+            let value = match form {
+                FieldForm::Inserted => shortest(value),
+                FieldForm::Fixed | FieldForm::FixedOrMissing => value,
+            };
+            put(&mut document, path, value);
+        }
+        put_all(&mut document, others);
+        Ok(document)
+    }
+}
+
+/// Returns the entries of a document of the overflow column.
+fn entries(bytes: &[u8]) -> Result<Vec<(String, Bson)>> {
+    let wrong = |e: bson::error::Error| Error::invalid(format!("{REST} is not a document: {e}"));
+    let raw = RawDocument::from_bytes(bytes).map_err(wrong)?;
+    let entries = raw.iter().map(|entry| {
+        let (name, value) = entry.map_err(wrong)?;
+        let value = Bson::try_from(value).map_err(wrong)?;
+        Ok((name.as_str().to_owned(), shortest(value)))
+    });
+    entries.collect()
+}
+
+fn put_all(document: &mut Document, entries: Vec<(String, Bson)>) {
+    for (name, value) in entries {
+        let path: Vec<String> = name.split('.').map(str::to_owned).collect();
+        put(document, &path, value);
+    }
+}
+
+/// Puts a value at a path. A name that holds a value already stays one: then the rest of the path
+/// is a name with dots, as it was inserted.
+fn put(document: &mut Document, path: &[String], value: Bson) {
+    let Some((first, below)) = path.split_first() else {
+        return;
+    };
+    if below.is_empty() {
+        document.insert(first.clone(), value);
+        return;
+    }
+    match document
+        .entry(first.clone())
+        .or_insert_with(|| Document::new().into())
+    {
+        Bson::Document(inside) => put(inside, below, value),
+        _ => {
+            document.insert(path.join("."), value);
+        }
+    }
+}
+
+fn shortest(value: Bson) -> Bson {
+    match value {
+        Bson::Int64(number) => i32::try_from(number).map_or(value, Bson::Int32),
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests;

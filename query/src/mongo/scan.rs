@@ -1,0 +1,216 @@
+//! The scan of a stream for a filter: every event that may match it, and not many others.
+//!
+//! A filter is exact on documents ([`Filter`]); here its conditions on single fields become
+//! conditions on columns, by which parts and indexes leave out most events.
+//!
+//! # Invariants
+//! * Each event whose document matches the filter is scanned, once. A field of a document is in the
+//!   column of its name, or else in the overflow column. So a condition on columns holds for each
+//!   event that matches and has nothing in the overflow column; the others are scanned all.
+
+use std::ops::Not;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use bson::Bson;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, ident, lit};
+use storage::{ID, Name, REST, SEQ, TIME_SOURCE, fits_float};
+
+use super::filter::{Conjunct, ConjunctTest, Filter};
+use crate::question::{Question, Tables};
+
+/// Returns the question for the events of a stream that may match a filter.
+pub fn scan(stream: &Name, filter: &Filter) -> Question {
+    let table = stream.to_string();
+    let conditions: Vec<ColumnTest> = filter.conjuncts().iter().map(owned).collect();
+    Question::Plan {
+        text: format!("documents of {stream}"),
+        build: Box::new(move |tables| build(&tables, &table, &conditions)?.build()),
+    }
+}
+
+/// A test of a field, if it is a column.
+#[derive(Debug)]
+struct ColumnTest {
+    path: String,
+    operation: Operation,
+    values: Vec<Bson>,
+}
+
+/// A comparison of a column with values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    /// Equal to one of them.
+    In,
+    Greater {
+        or_equal: bool,
+    },
+    Less {
+        or_equal: bool,
+    },
+}
+
+fn owned(conjunct: &Conjunct<'_>) -> ColumnTest {
+    let one = |operation, value: &Bson| (operation, vec![value.clone()]);
+    let (operation, values) = match conjunct.test {
+        ConjunctTest::Eq(value) => one(Operation::In, value),
+        ConjunctTest::In(values) => (Operation::In, values.to_vec()),
+        ConjunctTest::Gt(value) => one(Operation::Greater { or_equal: false }, value),
+        ConjunctTest::Gte(value) => one(Operation::Greater { or_equal: true }, value),
+        ConjunctTest::Lt(value) => one(Operation::Less { or_equal: false }, value),
+        ConjunctTest::Lte(value) => one(Operation::Less { or_equal: true }, value),
+    };
+    ColumnTest {
+        path: conjunct.path.to_owned(),
+        operation,
+        values,
+    }
+}
+
+fn build(
+    tables: &Tables<'_>,
+    table: &str,
+    conditions: &[ColumnTest],
+) -> Result<LogicalPlanBuilder> {
+    let rows = tables.scan(table)?;
+    let schema = rows.schema().as_arrow().clone();
+    let has = |name: &str| schema.column_with_name(name).is_some();
+    let on_columns = conditions.iter().filter_map(|test| {
+        let (_, field) = schema.column_with_name(&test.path)?;
+        let is_own = [REST, SEQ, TIME_SOURCE].contains(&test.path.as_str());
+        (!is_own).then(|| test.condition(field.data_type()))?
+    });
+    let all = on_columns.reduce(Expr::and);
+    match all {
+        None => Ok(rows),
+        Some(all) if !has(REST) => rows.filter(all),
+        Some(all) => {
+            // A document may have the field there, with any type.
+            let rest = ident(REST).is_not_null();
+            let others = tables.scan(table)?;
+            let others = others.filter(rest.and(all.clone().is_true().not()))?;
+            rows.filter(all)?.union(others.build()?)
+        }
+    }
+}
+
+impl ColumnTest {
+    /// Returns the condition on a column that holds for each value which passes the test; `None` if
+    /// there is none.
+    fn condition(&self, data_type: &DataType) -> Option<Expr> {
+        let name = self.path.as_str();
+        match self.operation {
+            Operation::In => {
+                let equal = self
+                    .values
+                    .iter()
+                    .map(|value| equal(name, data_type, value));
+                // One value that the column cannot be compared with may still be found.
+                let equal = equal.collect::<Option<Vec<Expr>>>()?;
+                equal.into_iter().reduce(Expr::or)
+            }
+            Operation::Greater { or_equal } => {
+                let bounds = EqualValues::of(name, data_type, self.values.first()?)?;
+                Some(match (or_equal, bounds.is_range) {
+                    (false, false) => ident(name).gt(bounds.low),
+                    (false, true) => ident(name).gt_eq(bounds.high),
+                    (true, _) => ident(name).gt_eq(bounds.low),
+                })
+            }
+            Operation::Less { or_equal } => {
+                let bounds = EqualValues::of(name, data_type, self.values.first()?)?;
+                Some(match (or_equal, bounds.is_range) {
+                    (false, _) => ident(name).lt(bounds.low),
+                    (true, false) => ident(name).lt_eq(bounds.high),
+                    (true, true) => ident(name).lt(bounds.high),
+                })
+            }
+        }
+    }
+}
+
+fn equal(name: &str, data_type: &DataType, value: &Bson) -> Option<Expr> {
+    let EqualValues {
+        low,
+        high,
+        is_range,
+    } = EqualValues::of(name, data_type, value)?;
+    Some(match is_range {
+        true => ident(name).gt_eq(low).and(ident(name).lt(high)),
+        false if low == high => ident(name).eq(low),
+        false => ident(name).between(low, high),
+    })
+}
+
+/// The values of a column that are equal to one of BSON: from `low` up to `high`.
+struct EqualValues {
+    low: Expr,
+    high: Expr,
+    /// `high` itself is not one of them.
+    is_range: bool,
+}
+
+impl EqualValues {
+    fn of(name: &str, data_type: &DataType, value: &Bson) -> Option<Self> {
+        let same = |literal: Expr| Self {
+            low: literal.clone(),
+            high: literal,
+            is_range: false,
+        };
+        Some(match (data_type, value) {
+            (DataType::Utf8View | DataType::Utf8, Bson::ObjectId(id)) if name == ID => {
+                same(lit(id.to_hex()))
+            }
+            // A text of 24 hexadecimal digits is another value than the ObjectId.
+            (DataType::Utf8View | DataType::Utf8, Bson::String(text))
+                if name != ID || bson::oid::ObjectId::parse_str(text).is_err() =>
+            {
+                same(lit(text.clone()))
+            }
+            (DataType::Boolean, Bson::Boolean(truth)) => same(lit(*truth)),
+            (DataType::Int16 | DataType::Int64, value) => same(lit(integer(value)?)),
+            (DataType::Float64, value) => {
+                let number = match value {
+                    Bson::Double(number) if number.is_finite() => *number,
+                    value => integer(value).filter(|number| fits_float(*number))? as f64,
+                };
+                // Both zeros are equal, and columns order them.
+                match number == 0.0 {
+                    true => Self {
+                        low: lit(-0.0),
+                        high: lit(0.0),
+                        is_range: false,
+                    },
+                    false => same(lit(number)),
+                }
+            }
+            (DataType::Timestamp(TimeUnit::Microsecond, zone), Bson::DateTime(time)) => {
+                // A date has whole milliseconds: those of the column are cut to them.
+                let us = time.timestamp_millis().checked_mul(1000)?;
+                let literal =
+                    |us: i64| lit(ScalarValue::TimestampMicrosecond(Some(us), zone.clone()));
+                Self {
+                    low: literal(us),
+                    high: literal(us.checked_add(1000)?),
+                    is_range: true,
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the integer that a number is, whatever its type.
+fn integer(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(number) => Some(i64::from(*number)),
+        Bson::Int64(number) => Some(*number),
+        Bson::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+            Some(*number as i64)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! The MongoDB listener: OP_MSG over the store, for programs that use a driver of MongoDB.
+//!
+//! It answers as a `mongos`, so that drivers attach `(lsid, txnNumber)` to their inserts and repeat
+//! one whose answer was lost. Databases are ignored but for `admin`, `local` and `config`: a
+//! collection is a stream of the store ([`namespace`]).
+//!
+//! # Invariants
+//! * Every command runs within the share and the rights of its client; a revoked account is refused
+//!   at its next command.
+//! * An insert is one batch. Under `(lsid, txnNumber)` it is stored once, however often it comes.
+//! * An insert is acknowledged after its write concern is reached; a concern that the store does
+//!   not give is refused before anything is stored.
+//! * No bytes of a client make the memory of a connection grow beyond a bound.
+
+mod command;
+mod commands;
+mod cursor;
+mod error;
+mod hello;
+mod login;
+mod message;
+mod namespace;
+mod reading;
+mod session;
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use tokio::sync::Semaphore;
+
+use self::cursor::Cursors;
+use self::session::MongoConnection;
+use crate::config::Config;
+use crate::failure::Result;
+use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
+use crate::serve::{OpenService, Serving};
+use crate::shippers::log_beyond;
+
+/// The port of an address without one.
+const PORT: u16 = 27017;
+/// Maximum KiB of large messages that are read at once, of all connections.
+const LARGE_KIB_MAX: usize = 128 << 10;
+
+/// The MongoDB protocol of a listener.
+#[derive(Debug)]
+struct Mongo {
+    serving: Arc<Serving>,
+    /// The memory for large messages of all connections, KiB.
+    large: Arc<Semaphore>,
+    cursors: Cursors,
+    /// The number of the next connection.
+    next: AtomicI32,
+}
+
+impl Mongo {
+    fn next_number(&self) -> i32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the maximum bytes of a message: a batch that the store takes, and a command around
+    /// it.
+    fn message_bytes_max(&self) -> usize {
+        let batch = self.serving.config.server.batch_bytes_max.0;
+        let batch = usize::try_from(batch).unwrap_or(usize::MAX);
+        batch
+            .saturating_add(message::COMMAND_BYTES_MAX)
+            .min(message::BYTES_MAX)
+    }
+}
+
+/// Returns the MongoDB listener of the configuration; `None` if it is off.
+///
+/// # Errors
+/// If the address cannot be parsed.
+pub(crate) fn mongo(config: &Config) -> Result<Option<OpenService>> {
+    let Some(address) = Address::parse("--mongo", &config.server.mongo, PORT)? else {
+        return Ok(None);
+    };
+    Ok(Some(Box::new(move |serving| {
+        let listener = address.bind(serving)?;
+        let local = local_address(listener.local_addr()?);
+        println!("MongoDB clients: mongodb://{local}/logmill");
+        let mongo = Mongo {
+            serving: Arc::clone(serving),
+            large: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
+            cursors: Cursors::default(),
+            next: AtomicI32::new(1),
+        };
+        Ok(Some(Box::new(Listener::new(
+            "mongo", serving, listener, mongo,
+        ))))
+    })))
+}
+
+impl Protocol for Mongo {
+    async fn serve(self: Arc<Self>, accepted: Accepted) {
+        if let Some(connection) = MongoConnection::of(&self, accepted).await {
+            Box::pin(connection.run()).await;
+        }
+    }
+
+    /// Closes the connection: drivers try again.
+    async fn serve_beyond(
+        self: Arc<Self>,
+        accepted: Accepted,
+        limit: Beyond,
+        _has_request: Arc<AtomicBool>,
+    ) {
+        log_beyond("MongoDB", &accepted, limit);
+    }
+}
