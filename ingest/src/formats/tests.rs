@@ -1,6 +1,6 @@
 use super::*;
 
-const ALL: [Format; 16] = [
+const ALL: [Format; 17] = [
     Format::Auto,
     Format::Common,
     Format::Combined,
@@ -17,6 +17,7 @@ const ALL: [Format; 16] = [
     Format::W3c,
     Format::Csv,
     Format::Tsv,
+    Format::Bson,
 ];
 
 #[test]
@@ -70,7 +71,7 @@ fn the_table_has_every_format_once() {
     assert_eq!(
         Format::names(),
         "auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error, \
-         apache_error, alb, s3_access, haproxy, w3c, csv and tsv"
+         apache_error, alb, s3_access, haproxy, w3c, csv, tsv and bson"
     );
 }
 
