@@ -231,7 +231,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
 /// Returns the user of a first message of SCRAM, in which `=2C` stands for a comma and `=3D` for
 /// `=` (RFC 5802, section 5.1).
 fn scram_user(first: &str) -> Option<String> {
-    let name = first.splitn(4, ',').nth(2)?.strip_prefix("n=")?;
+    let name = first.split(',').nth(2)?.strip_prefix("n=")?;
     let is_escaped =
         name.matches('=').count() == name.matches("=2C").count() + name.matches("=3D").count();
     is_escaped.then(|| name.replace("=2C", ",").replace("=3D", "="))
