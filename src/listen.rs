@@ -8,6 +8,7 @@
 //!   and its query ends ([`socket`]).
 
 pub(crate) mod accept;
+mod buffered;
 mod handshake;
 mod socket;
 
@@ -26,6 +27,7 @@ use crate::serve::{Service, Serving, Stop};
 use crate::tls::Tls;
 use accept::Accept;
 pub(crate) use accept::Beyond;
+pub(crate) use buffered::BufferedSocket;
 pub(crate) use handshake::within_handshake;
 use socket::Socket;
 

@@ -14,6 +14,8 @@
 
 mod command;
 mod commands;
+mod counted;
+mod counters;
 mod cursor;
 mod error;
 mod hello;
@@ -22,6 +24,7 @@ mod message;
 mod namespace;
 mod reading;
 mod session;
+mod source;
 mod wire;
 
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use tokio::sync::Semaphore;
 
+use self::counters::KnownCounters;
 use self::cursor::Cursors;
 use self::session::MongoConnection;
 use crate::config::Config;
@@ -49,6 +53,7 @@ struct Mongo {
     /// The memory for large messages of all connections, KiB.
     large: Arc<Semaphore>,
     cursors: Cursors,
+    counters: KnownCounters,
     /// The number of the next connection.
     next: AtomicI32,
 }
@@ -85,6 +90,7 @@ pub(crate) fn mongo(config: &Config) -> Result<Option<OpenService>> {
             serving: Arc::clone(serving),
             large: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
             cursors: Cursors::default(),
+            counters: KnownCounters::default(),
             next: AtomicI32::new(1),
         };
         Ok(Some(Box::new(Listener::new(

@@ -110,6 +110,8 @@ table! {
     Tsv: headed::TSV,
     /// A BSON document an item, of clients of MongoDB.
     Bson: bson::FORMAT,
+    /// Increments of counters, each a document of BSON.
+    Counters: bson::COUNTERS,
 }
 
 /// Names of formats of later versions.
@@ -161,10 +163,8 @@ impl Format {
             Self::Plain | Self::NginxError | Self::ApacheError | Self::Haproxy => {
                 documents::check_line(selection, anonymiser)
             }
-            Self::Auto | Self::Json | Self::Bson | Self::Logfmt | Self::Syslog | Self::Regex(_) => {
-                Ok(())
-            }
-            Self::Alb | Self::S3Access => Ok(()),
+            Self::Auto | Self::Json | Self::Logfmt | Self::Syslog | Self::Regex(_) => Ok(()),
+            Self::Bson | Self::Counters | Self::Alb | Self::S3Access => Ok(()),
             Self::W3c | Self::Csv | Self::Tsv | Self::Fields(_) => Ok(()),
         }
     }

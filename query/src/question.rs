@@ -99,6 +99,11 @@ impl Tables<'_> {
         };
         LogicalPlanBuilder::scan(reference, provider_as_source(table), None)
     }
+
+    /// Returns the names of a rollup's keys; `None` if there is no such rollup.
+    pub(crate) fn keys_of(&self, rollup: &str) -> Option<Vec<String>> {
+        self.0.keys_of(rollup)
+    }
 }
 
 /// Values for the parameters of a question.

@@ -87,9 +87,36 @@ impl<'a> MongoCommand<'a> {
         })
     }
 
+    /// Returns the command that a field holds, of the same message.
+    ///
+    /// # Errors
+    /// If the field is no object, or an empty one.
+    pub(super) fn inner(&self, field: &str) -> Result<MongoCommand<'_>> {
+        let inner = self.document(field)?.ok_or_else(|| self.missing(field))?;
+        let name = inner.keys().next().ok_or_else(|| self.missing(field))?;
+        let mut fields = inner.clone();
+        fields.extend(
+            self.get("$db")
+                .map(|database| ("$db".to_owned(), database.clone())),
+        );
+        Ok(MongoCommand {
+            name,
+            fields,
+            brought: None,
+            message: self.message,
+        })
+    }
+
     /// Returns all fields.
     pub(super) fn fields(&self) -> &Document {
         &self.fields
+    }
+
+    /// Returns the fields behind the name, without the generic ones.
+    pub(super) fn own_fields(&self) -> impl Iterator<Item = (&str, &Bson)> {
+        let fields = self.fields.iter().skip(1);
+        let fields = fields.map(|(name, value)| (name.as_str(), value));
+        fields.filter(|(name, _)| !GENERIC.contains(name))
     }
 
     /// Returns a field.
@@ -108,7 +135,7 @@ impl<'a> MongoCommand<'a> {
             None => Ok(()),
             Some(name) => Err(CommandError::new(
                 code::UNKNOWN_FIELD,
-                format!("BSON field '{}.{name}' is an unknown field.", self.name),
+                format!("the command {} has the unknown field '{name}'", self.name),
             )),
         }
     }
@@ -166,7 +193,7 @@ impl<'a> MongoCommand<'a> {
             None => Err(CommandError::new(
                 code::TYPE_MISMATCH,
                 format!(
-                    "BSON field '{}.{name}' is the wrong type '{}', expected type '{expected}'",
+                    "'{}.{name}' has the type {}; it must be {expected}",
                     self.name,
                     type_name(value)
                 ),
@@ -178,10 +205,7 @@ impl<'a> MongoCommand<'a> {
     pub(super) fn missing(&self, name: &str) -> CommandError {
         CommandError::new(
             code::MISSING_FIELD,
-            format!(
-                "BSON field '{}.{name}' is missing but a required field",
-                self.name
-            ),
+            format!("'{}.{name}' is missing", self.name),
         )
     }
 
@@ -220,7 +244,7 @@ impl<'a> MongoCommand<'a> {
     }
 
     /// Returns the identity under which a driver repeats the command: its session and the number
-    /// within it, and a text for logs.
+    /// within it.
     ///
     /// # Errors
     /// If one of them has another type than drivers send.
@@ -265,7 +289,7 @@ impl<'a> MongoCommand<'a> {
                 ("w", Bson::String(mode)) if mode == "majority" => w = Copies::Majority,
                 ("w", Bson::String(mode)) => {
                     let message = format!(
-                        "no write concern mode named '{mode}' is known; ask for w=1 or w=majority"
+                        "the write concern '{mode}' is not known; ask for w=1 or w=majority"
                     );
                     return Err(CommandError::new(code::UNKNOWN_REPL_WRITE_CONCERN, message));
                 }
@@ -300,7 +324,7 @@ impl<'a> MongoCommand<'a> {
 }
 
 /// Returns an integer of any numeric type.
-fn number(value: &Bson) -> Option<i64> {
+pub(super) fn number(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(number) => Some(i64::from(*number)),
         Bson::Int64(number) => Some(*number),

@@ -1,12 +1,20 @@
 //! The commands: one table of their names and rights.
 
+mod administration;
+mod aggregate;
+mod explain;
 mod find;
 mod insert;
 mod login;
+mod read;
+mod update;
+mod write;
 
-use bson::{DateTime, Document, doc};
+use aggregator::Level;
+use bson::{Bson, Document, doc};
 
 use self::insert::insert;
+use self::update::update;
 use super::command::MongoCommand;
 use super::error::{CommandError, Result, code};
 use super::hello::{HelloOptions, build_info, hello};
@@ -32,31 +40,37 @@ pub(super) async fn run(
         "logout" => login::end(connection).await,
         "ping" | "endSessions" | "killSessions" | "refreshSessions" => Ok(doc! {}),
         "buildInfo" | "buildinfo" => Ok(build_info()),
-        "startSession" => Err(refused(command, "drivers make sessions by themselves")),
         "insert" => insert(connection, command, message).await,
+        "update" => update(connection, command, message).await,
         "find" => find::find(connection, command).await,
         "getMore" => find::get_more(connection, command).await,
         "killCursors" => find::kill_cursors(connection, command),
+        "aggregate" => aggregate::aggregate(connection, command).await,
         "count" => find::count(connection, command).await,
         "distinct" => find::distinct(connection, command).await,
+        "explain" => explain::explain(connection, command).await,
+        "mapReduce" | "mapreduce" => Err(map_reduce(connection, command)),
         "connectionStatus" => login::status(connection),
-        name => {
-            connection.principal(name)?;
-            Err(CommandError::new(
-                code::COMMAND_NOT_FOUND,
-                format!("no such command: '{name}'{}", hint(name)),
-            ))
-        }
+        name => match administration::run(connection, command).await {
+            Some(answered) => answered,
+            None => {
+                connection.principal(name)?;
+                Err(CommandError::new(
+                    code::COMMAND_NOT_FOUND,
+                    format!("no such command: '{name}'{}", hint(name)),
+                ))
+            }
+        },
     }
 }
 
 /// Returns the hint for a command of MongoDB that has no place here.
 fn hint(name: &str) -> &'static str {
     match name {
-        "update" | "delete" | "findAndModify" | "findandmodify" => {
-            "; events are immutable: insert another one, and let a rollup count"
+        "delete" => "; events are immutable: insert another one, and let a rollup count",
+        "findAndModify" | "findandmodify" => {
+            "; it reads the value that it changes, so it does not commute: the store itself gives each event an _id, and $inc with upsert counts"
         }
-        "mapReduce" | "mapreduce" => "; a rollup keeps such results up to date: see [rollup.NAME]",
         "commitTransaction" | "abortTransaction" => {
             "; there are no transactions: an insert is one batch, stored whole or not at all"
         }
@@ -64,8 +78,24 @@ fn hint(name: &str) -> &'static str {
     }
 }
 
-fn refused(command: &MongoCommand<'_>, hint: &str) -> CommandError {
-    let message = format!("'{}' is not supported; {hint}", command.name);
+/// Returns the refusal of `mapReduce`, with the rollup and the pipeline that do it.
+fn map_reduce(connection: &mut MongoConnection, command: &MongoCommand<'_>) -> CommandError {
+    if let Err(error) = connection.principal(command.name) {
+        return error;
+    }
+    let stream = command.collection().unwrap_or("STREAM");
+    let out = match command.get("out") {
+        Some(Bson::String(out)) => Some(out.as_str()),
+        Some(Bson::Document(out)) => out.values().next().and_then(Bson::as_str),
+        _ => None,
+    };
+    let (rollup, level) = out
+        .and_then(|out| out.split_once('.'))
+        .unwrap_or(("NAME", "hourly"));
+    let unit = Level::from_table(level).unwrap_or(Level::Hour).as_str();
+    let message = format!(
+        "mapReduce is not supported: no JavaScript runs here. A rollup keeps such results exact: [rollup.{rollup}] with stream = \"{stream}\", by = [\"KEY\"], levels = [\"{unit}\"] and its measures in logmill.toml; find() on '{rollup}.{level}' reads it. A single run is aggregate([{{$match: …}}, {{$group: {{_id: {{u: \"$KEY\", d: {{$dateTrunc: {{date: \"$time\", unit: \"{unit}\"}}}}}}, total: {{$sum: \"$FIELD\"}}, count: {{$sum: 1}}}}}}])"
+    );
     CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
 }
 
@@ -89,6 +119,5 @@ async fn greet(
             answer.insert("speculativeAuthenticate", answered);
         }
     }
-    answer.insert("localTime", DateTime::now());
     Ok(answer)
 }

@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //! * A cursor belongs to the account that opened it; to others it does not exist.
-//! * Cursors are bounded in number, and in the bytes that each holds. One that is not used for
-//!   [`IDLE_WITHIN`] is closed when another one is opened.
+//! * Open cursors are bounded in number, for one account and for all, and in the bytes that all of
+//!   them hold. One that is not used for [`IDLE_WITHIN`] is closed when another one is opened.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, doc};
@@ -16,108 +16,64 @@ use rand::Rng as _;
 use super::error::{CommandError, Result, code};
 use super::message::DOCUMENT_BYTES_MAX;
 use super::reading::DocumentReading;
+use super::source::{ArrivalReading, DocumentSource, WaitingDocuments};
 
 /// Time after which an unused cursor may be closed; MongoDB's is the same.
 const IDLE_WITHIN: Duration = Duration::from_secs(600);
-/// Maximum open cursors of all clients.
+/// Maximum open cursors of all clients, and of one account.
 const OPEN_MAX: usize = 1000;
+const OWNED_MAX: usize = OPEN_MAX / 2;
+/// Maximum bytes of documents that all open cursors hold.
+const HELD_BYTES_MAX: usize = 256 << 20;
 /// Documents of a first batch for a client that names no number.
 const FIRST_DOCUMENTS: usize = 101;
-/// Bytes of documents that are read ahead, so that a query of few documents ends at once and does
-/// not wait for the next batch of its client.
-const AHEAD_BYTES: usize = 4 << 20;
 /// Maximum bytes of documents that are held to be sorted, as in MongoDB.
 const SORT_BYTES_MAX: usize = 100 << 20;
 
 /// The documents of an answer that a client has not fetched.
 pub(super) struct MongoCursor {
-    reading: Option<DocumentReading>,
+    source: DocumentSource,
     projection: Option<Projection>,
     skip: u64,
     limit: Option<u64>,
-    /// Documents that are read, each with its bytes.
-    ready: VecDeque<(Document, usize)>,
+    /// The document that did not fit into a batch.
+    next: WaitingDocuments,
 }
 
 impl MongoCursor {
+    /// Opens a cursor on the documents of a source.
+    pub(super) fn new(source: DocumentSource) -> Self {
+        Self {
+            source,
+            projection: None,
+            skip: 0,
+            limit: None,
+            next: WaitingDocuments::default(),
+        }
+    }
+
     /// Opens a cursor on documents that match. With a sort it reads all of them first; without one
     /// a short answer comes in the order of arrival.
     ///
     /// # Errors
     /// The errors of reading, and a sort of too many bytes.
     pub(super) async fn open(
-        mut reading: DocumentReading,
+        reading: DocumentReading,
         sort: Option<Sort>,
         projection: Option<Projection>,
         (skip, limit): (u64, Option<u64>),
     ) -> Result<Self> {
-        let mut cursor = Self {
-            reading: None,
+        let most = limit.map_or(u64::MAX, |limit| limit.saturating_add(skip));
+        let source = match sort {
+            Some(sort) => DocumentSource::Ready(sorted(reading, sort, most).await?),
+            None => DocumentSource::Reading(ArrivalReading::begin(reading, most).await?),
+        };
+        Ok(Self {
             projection,
             skip,
             limit,
-            ready: VecDeque::new(),
-        };
-        match sort {
-            Some(sort) => {
-                let most = limit.map(|limit| limit.saturating_add(skip));
-                let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-                let mut sorted = TopK::new(sort, most, SORT_BYTES_MAX);
-                while let Some((_, document)) = reading.next().await? {
-                    sorted.push(document)?;
-                }
-                for document in sorted.finish() {
-                    cursor.take(document);
-                }
-            }
-            None => cursor.begin(reading).await?,
-        }
-        Ok(cursor)
-    }
-
-    /// Reads the beginning: all of a short answer, which is put into the order of arrival.
-    async fn begin(&mut self, mut reading: DocumentReading) -> Result<()> {
-        let (mut first, mut bytes) = (Vec::new(), 0);
-        let most = self
-            .limit
-            .map_or(u64::MAX, |limit| limit.saturating_add(self.skip));
-        let mut has_ended = false;
-        while bytes < AHEAD_BYTES && !has_ended {
-            let Some((seq, document)) = reading.next().await? else {
-                has_ended = true;
-                break;
-            };
-            bytes += size_of(&document);
-            first.push((seq, document));
-            has_ended = first.len() as u64 >= most;
-        }
-        match has_ended {
-            true => first.sort_by_key(|(seq, _)| *seq),
-            false => self.reading = Some(reading),
-        }
-        first
-            .into_iter()
-            .for_each(|(_, document)| self.take(document));
-        Ok(())
-    }
-
-    /// Takes the next document that matches, unless it is skipped or one too many.
-    fn take(&mut self, document: Document) {
-        if self.skip > 0 {
-            self.skip -= 1;
-            return;
-        }
-        match &mut self.limit {
-            Some(0) => return,
-            Some(limit) => *limit -= 1,
-            None => {}
-        }
-        let document = match &self.projection {
-            Some(projection) => projection.apply(&document),
-            None => document,
-        };
-        let bytes = size_of(&document);
-        self.ready.push_back((document, bytes));
+            ..Self::new(source)
+        })
     }
 
     /// Returns the next documents: at most so many, and no more bytes than a message takes.
@@ -126,54 +82,71 @@ impl MongoCursor {
     /// The errors of reading; the cursor has ended then.
     pub(super) async fn batch(&mut self, documents: usize) -> Result<Vec<Bson>> {
         let (mut batch, mut batch_bytes) = (Vec::new(), 0);
-        loop {
-            let is_full = batch.len() >= documents;
-            let next = self.ready.front().map(|(_, bytes)| *bytes);
-            match next {
-                _ if is_full && (next.is_some() || self.reading.is_none()) => break,
-                Some(bytes) if batch_bytes > 0 && batch_bytes + bytes > DOCUMENT_BYTES_MAX => break,
-                Some(bytes) if !is_full => {
-                    batch_bytes += bytes;
-                    let (document, _) = self.ready.pop_front().expect("BUG: it is there");
-                    batch.push(document.into());
-                }
-                _ => {
-                    if !self.read().await? {
-                        break;
-                    }
+        while batch.len() < documents {
+            if self.next.is_empty() {
+                match self.read().await? {
+                    Some(document) => self.next.push(document),
+                    None => break,
                 }
             }
+            batch_bytes += self.next.next_bytes().unwrap_or(0);
+            if !batch.is_empty() && batch_bytes > DOCUMENT_BYTES_MAX {
+                break;
+            }
+            batch.extend(self.next.pop().map(Bson::Document));
         }
         Ok(batch)
     }
 
-    /// Reads one more document. Returns whether there may be others.
-    async fn read(&mut self) -> Result<bool> {
+    /// Reads the next document that is not skipped, up to the limit.
+    async fn read(&mut self) -> Result<Option<Document>> {
         if self.limit == Some(0) {
-            self.reading = None;
+            return Ok(None);
         }
-        let Some(reading) = &mut self.reading else {
-            return Ok(false);
-        };
-        match reading.next().await? {
-            Some((_, document)) => self.take(document),
-            None => self.reading = None,
+        loop {
+            let Some(document) = self.source.next().await? else {
+                return Ok(None);
+            };
+            if self.skip > 0 {
+                self.skip -= 1;
+                continue;
+            }
+            self.limit = self.limit.map(|limit| limit - 1);
+            return Ok(Some(match &self.projection {
+                Some(projection) => projection.apply(&document),
+                None => document,
+            }));
         }
-        Ok(self.reading.is_some())
+    }
+
+    /// Returns the bytes of the documents that it holds.
+    fn held_bytes(&self) -> usize {
+        self.source.held_bytes() + self.next.bytes()
     }
 
     fn has_more(&self) -> bool {
-        !self.ready.is_empty() || (self.reading.is_some() && self.limit != Some(0))
+        !self.next.is_empty() || !(self.source.has_ended() || self.limit == Some(0))
     }
 }
 
-fn size_of(document: &Document) -> usize {
-    document.to_vec().map_or(0, |bytes| bytes.len())
+/// Reads all documents, and returns the first of a sort.
+async fn sorted(mut reading: DocumentReading, sort: Sort, most: u64) -> Result<WaitingDocuments> {
+    let most = usize::try_from(most).ok();
+    let mut sorted = TopK::new(sort, most, SORT_BYTES_MAX);
+    while let Some((_, document)) = reading.next().await? {
+        sorted.push(document)?;
+    }
+    let mut documents = WaitingDocuments::default();
+    for document in sorted.finish() {
+        documents.push(document);
+    }
+    Ok(documents)
 }
 
 /// A cursor between two batches.
 struct OpenCursor {
     cursor: MongoCursor,
+    held_bytes: usize,
     owner: String,
     namespace: String,
     used: Instant,
@@ -258,18 +231,23 @@ impl Cursors {
 
     fn keep(&self, id: Option<i64>, cursor: MongoCursor, options: BatchOptions<'_>) -> Result<i64> {
         let mut all = self.0.lock();
-        if id.is_none() {
-            all.retain(|_, open| open.used.elapsed() < IDLE_WITHIN);
-            if all.len() >= OPEN_MAX {
-                let message =
-                    format!("{OPEN_MAX} cursors are open; read them to their ends, or close them");
-                return Err(CommandError::new(code::TOO_MANY_CURSORS, message));
-            }
+        all.retain(|_, open| open.used.elapsed() < IDLE_WITHIN);
+        let owned = all.values().filter(|open| open.owner == options.owner);
+        if all.len() >= OPEN_MAX || owned.count() >= OWNED_MAX {
+            let message = "too many cursors are open; read them to their ends, or close them";
+            return Err(CommandError::new(code::TOO_MANY_CURSORS, message));
+        }
+        let held_bytes = cursor.held_bytes();
+        let held: usize = all.values().map(|open| open.held_bytes).sum();
+        if held + held_bytes > HELD_BYTES_MAX {
+            let message = "open cursors hold too many documents; ask for fewer, or close others";
+            return Err(CommandError::new(code::TOO_MANY_CURSORS, message));
         }
         // An identifier that nobody guesses.
         let id = id.unwrap_or_else(|| rand::rng().random_range(1..i64::MAX));
         let open = OpenCursor {
             cursor,
+            held_bytes,
             owner: options.owner.to_owned(),
             namespace: options.namespace.to_owned(),
             used: Instant::now(),

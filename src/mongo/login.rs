@@ -158,8 +158,8 @@ impl Login {
                 principal: Some(principal),
             }),
             None => Err(CommandError::new(
-                17,
-                "No SASL session state found; begin with saslStart",
+                code::PROTOCOL_ERROR,
+                "there is no login to go on with; begin with saslStart",
             )),
         }
     }

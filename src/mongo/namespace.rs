@@ -6,7 +6,7 @@ use storage::{Name, QUARANTINE, Snapshot};
 use super::error::{CommandError, Result, code};
 
 /// Databases of MongoDB's own.
-const OWN: [&str; 3] = ["admin", "local", "config"];
+pub(super) const OWN: [&str; 3] = ["admin", "local", "config"];
 
 /// The object of a store that a collection stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,14 @@ pub(super) enum Collection {
 }
 
 impl Collection {
+    /// Returns its name in SQL.
+    pub(super) fn table(&self) -> String {
+        match self {
+            Self::Stream(stream) => format!("\"{stream}\""),
+            Self::Level { rollup, level } => format!("\"{rollup}\".\"{level}\""),
+        }
+    }
+
     /// Returns the object of a collection. Letters become lower case, `-` and `.` become `_`; only
     /// `a.b` where `a` is a rollup is a level of it.
     ///

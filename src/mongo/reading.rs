@@ -1,94 +1,241 @@
-//! Documents of a collection, as they are read.
+//! Documents of a stream or of a level, as they are read.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use aggregator::Level;
+use arrow::array::RecordBatch;
 use bson::Document;
 use futures::StreamExt as _;
-use query::mongo::{EventDocuments, Filter, scan};
-use query::{Answer, Parameters, Session};
-use storage::{Name, StreamKind};
+use query::mongo::{
+    CounterDocuments, EventDocuments, ExpressionContext, Filter, scan, scan_counters, scan_level,
+};
+use query::{Answer, Parameters, QueryStats, Question, Session};
+use storage::StreamKind;
 
-use super::error::Result;
+use super::error::{CommandError, Result, code};
+use super::namespace::Collection;
 use crate::serve::{Client, Serving};
 
-/// The documents of a stream that match a filter.
+/// Time after which a search among rows lets others of its thread go on.
+pub(super) const TURN: Duration = Duration::from_millis(5);
+
+/// The documents of a collection that match a filter.
 pub(super) struct DocumentReading {
     answer: Option<Answer>,
-    kind: StreamKind,
-    filter: Arc<Filter>,
-    ready: VecDeque<(u64, Document)>,
+    /// The figures of the answer, once it has ended.
+    figures: Option<QueryStats>,
+    form: RowForm,
+    filter: Filter,
+    expressions: ExpressionContext,
+    rows: Option<ReadRows>,
+    /// The time when others of its thread last could go on.
+    turn: Instant,
     /// Its share counts it until it has ended.
     _client: Client,
 }
 
-/// Returns the kind of a stream; `None` if it does not exist for a client.
-pub(super) fn kind(serving: &Serving, client: &Client, stream: &Name) -> Option<StreamKind> {
-    let snapshot = serving.store.snapshot();
-    let streams = client.viewer(&snapshot).streams;
-    let is_own = streams.is_none_or(|streams| streams.contains(stream));
-    let meta = snapshot.streams().get(stream).filter(|_| is_own)?;
-    Some(meta.kind)
+/// The rows of a collection, by which they become documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowForm {
+    Events(StreamKind),
+    Counters,
+    Level,
+}
+
+impl RowForm {
+    /// Returns the rows of a collection; `None` if it does not exist for a client.
+    pub(super) fn of(serving: &Serving, client: &Client, collection: &Collection) -> Option<Self> {
+        let snapshot = serving.store.snapshot();
+        let streams = client.viewer(&snapshot).streams;
+        let is_own = |stream| streams.as_ref().is_none_or(|own| own.contains(stream));
+        match collection {
+            Collection::Stream(stream) => {
+                let meta = snapshot.streams().get(stream).filter(|_| is_own(stream))?;
+                Some(match meta.kind {
+                    StreamKind::Counters => Self::Counters,
+                    kind => Self::Events(kind),
+                })
+            }
+            Collection::Level { rollup, level } => {
+                let mut all = snapshot.manifest().rollups.iter();
+                let level = Level::from_table(level)?;
+                let meta = all.find(|meta| meta.name.as_str() == rollup && is_own(&meta.stream))?;
+                let has_level = meta.levels.iter().any(|named| *named == level.as_str());
+                has_level.then_some(Self::Level)
+            }
+        }
+    }
+
+    fn question(self, collection: &Collection, filter: &Filter) -> Question {
+        match (collection, self) {
+            (Collection::Stream(stream), Self::Counters) => scan_counters(stream, filter),
+            (Collection::Stream(stream), _) => scan(stream, filter),
+            (Collection::Level { rollup, level }, _) => scan_level(rollup, level, filter),
+        }
+    }
+}
+
+/// Rows that have come.
+enum ReadRows {
+    /// Rows, and the next of them.
+    Events(EventDocuments, usize),
+    /// Counters that are complete, and the one whose rows may go on.
+    Counters(VecDeque<Document>, CounterDocuments),
+}
+
+impl ReadRows {
+    fn none(form: RowForm) -> Option<Self> {
+        (form == RowForm::Counters)
+            .then(|| Self::Counters(VecDeque::new(), CounterDocuments::default()))
+    }
+
+    /// Returns the next document, with the sequence number of its event.
+    fn next(&mut self) -> query::Result<Option<(u64, Document)>> {
+        match self {
+            Self::Events(events, next) if *next < events.len() => {
+                let row = *next;
+                *next += 1;
+                Ok(Some((events.seq(row), events.document(row)?)))
+            }
+            Self::Events(..) => Ok(None),
+            Self::Counters(ready, _) => Ok(ready.pop_front().map(|document| (0, document))),
+        }
+    }
+
+    /// Takes the next batch of the answer.
+    fn push(rows: &mut Option<Self>, batch: &RecordBatch, form: RowForm) -> query::Result<()> {
+        match rows {
+            Some(Self::Counters(ready, documents)) => {
+                let mut made = Vec::new();
+                documents.push(batch, &mut made)?;
+                ready.extend(made);
+            }
+            rows => {
+                let events = match form {
+                    RowForm::Events(kind) => EventDocuments::new(batch, kind)?,
+                    RowForm::Level | RowForm::Counters => EventDocuments::of_level(batch)?,
+                };
+                *rows = Some(Self::Events(events, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the end of the answer.
+    fn end(&mut self) {
+        if let Self::Counters(ready, documents) = self {
+            ready.extend(documents.finish());
+        }
+    }
+}
+
+/// The terms on which documents are read.
+pub(super) struct ReadingTerms {
+    pub(super) filter: Filter,
+    /// The surroundings of the filter's expressions.
+    pub(super) expressions: ExpressionContext,
+    pub(super) time_max: Option<Duration>,
+}
+
+impl ReadingTerms {
+    pub(super) fn session(&self) -> Session {
+        Session {
+            time_max: self.time_max,
+            ..Session::default()
+        }
+    }
 }
 
 impl DocumentReading {
-    /// Begins to read, for so long at most. A stream that does not exist, or that the client may
-    /// not read, has no documents.
+    /// Begins to read, for so long at most. A collection that does not exist, or that the client
+    /// may not read, has no documents.
     ///
     /// # Errors
     /// The errors of the query.
     pub(super) async fn begin(
         serving: &Serving,
         client: &Client,
-        stream: &Name,
-        (filter, time_max): (Arc<Filter>, Option<Duration>),
+        collection: &Collection,
+        terms: ReadingTerms,
     ) -> Result<Self> {
-        let kind = kind(serving, client, stream);
-        let answer = match kind {
+        let form = RowForm::of(serving, client, collection);
+        let answer = match form {
             None => None,
-            Some(_) => {
-                let question = scan(stream, &filter);
-                let session = Session {
-                    time_max,
-                    ..Session::default()
-                };
-                let asked = serving.ask(client, session, question, Parameters::None);
+            Some(form) => {
+                let question = form.question(collection, &terms.filter);
+                let asked = serving.ask(client, terms.session(), question, Parameters::None);
                 Some(asked.await?)
             }
         };
-        Ok(Self {
-            answer,
-            kind: kind.unwrap_or(StreamKind::Documents),
-            filter,
-            ready: VecDeque::new(),
-            _client: client.clone(),
-        })
+        Ok(Self::of_answer(client, (answer, form), terms))
     }
 
-    /// Returns the next document with the sequence number of its event.
+    /// Reads the documents of an answer.
+    pub(super) fn of_answer(
+        client: &Client,
+        (answer, form): (Option<Answer>, Option<RowForm>),
+        terms: ReadingTerms,
+    ) -> Self {
+        Self {
+            answer,
+            figures: None,
+            form: form.unwrap_or(RowForm::Level),
+            filter: terms.filter,
+            expressions: terms.expressions,
+            rows: form.and_then(ReadRows::none),
+            turn: Instant::now(),
+            _client: client.clone(),
+        }
+    }
+
+    /// Returns the figures of the query. They are complete when all documents have been read.
+    pub(super) fn figures(&self) -> QueryStats {
+        let figures = self.answer.as_ref().map(Answer::figures);
+        figures.or(self.figures.clone()).unwrap_or_default()
+    }
+
+    /// Returns the next document that matches, with the sequence number of its event.
     ///
     /// # Errors
-    /// The errors of the query and of the filter; there is no next document then.
+    /// The errors of the query, or the time is over; there is no next document then.
     pub(super) async fn next(&mut self) -> Result<Option<(u64, Document)>> {
-        while self.ready.is_empty() {
+        loop {
+            while let Some((seq, document)) = self.next_read()? {
+                if self.turn.elapsed() > TURN {
+                    check(self.expressions.deadline)?;
+                    tokio::task::yield_now().await;
+                    self.turn = Instant::now();
+                }
+                if self.filter.matches(&document, &self.expressions)? {
+                    return Ok(Some((seq, document)));
+                }
+            }
             let Some(answer) = &mut self.answer else {
                 return Ok(None);
             };
-            let Some(batch) = answer.stream.next().await else {
-                self.answer = None;
-                return Ok(None);
-            };
-            let events = EventDocuments::new(&batch?, self.kind)?;
-            for row in 0..events.len() {
-                let document = events.document(row)?;
-                if self.filter.matches(&document) {
-                    self.ready.push_back((events.seq(row), document));
+            match answer.stream.next().await {
+                Some(batch) => ReadRows::push(&mut self.rows, &batch?, self.form)?,
+                None => {
+                    self.figures = Some(answer.figures());
+                    self.answer = None;
+                    self.rows.iter_mut().for_each(ReadRows::end);
                 }
             }
-            // Others of this thread go on between two batches.
-            tokio::task::yield_now().await;
         }
-        Ok(self.ready.pop_front())
+    }
+
+    fn next_read(&mut self) -> query::Result<Option<(u64, Document)>> {
+        self.rows.as_mut().map_or(Ok(None), ReadRows::next)
+    }
+}
+
+pub(super) fn check(deadline: Option<Instant>) -> Result<()> {
+    match deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        true => {
+            let message = "the time is over; narrow the filter, or raise query.time_max";
+            Err(CommandError::new(code::MAX_TIME_MS_EXPIRED, message))
+        }
+        false => Ok(()),
     }
 }

@@ -16,9 +16,9 @@ use super::commands;
 use super::error::{CommandError, Result, code};
 use super::login::Login;
 use super::message::{MalformedMessage, MessageForm, MongoMessage, put_answer};
-use super::wire::{Broken, Wire};
+use super::wire::{self, Broken};
 use crate::access::Principal;
-use crate::listen::{Accepted, Io, within_handshake};
+use crate::listen::{Accepted, BufferedSocket, Io, within_handshake};
 use crate::serve::{Client, Serving, Share, Stop};
 use crate::tls::{Alpn, FIRST_BYTE};
 
@@ -35,10 +35,10 @@ const TLS_MAJOR: u8 = 3;
 /// The session of a client.
 pub(super) struct MongoConnection {
     pub(super) mongo: Arc<Mongo>,
-    wire: Wire,
+    socket: BufferedSocket,
     pub(super) login: Login,
     principal: Option<Arc<Principal>>,
-    client: IpAddr,
+    pub(super) client: IpAddr,
     pub(super) number: i32,
     /// The number of the next answer.
     answer_id: i32,
@@ -78,7 +78,7 @@ impl MongoConnection {
         let number = mongo.next_number();
         Some(Self {
             mongo: Arc::clone(mongo),
-            wire: Wire::new(socket),
+            socket: BufferedSocket::new(socket),
             login: Login::new(client, begins_encrypted, certified),
             principal: None,
             client,
@@ -96,14 +96,14 @@ impl MongoConnection {
                 tracing::debug!(client = %self.client, "a connection of a MongoDB client was closed: {why}");
             }
         }
-        self.wire.close().await;
+        self.socket.close().await;
     }
 
     async fn serve(&mut self) -> Result<(), Broken> {
         self.principal = self.login.without(&self.serving().access).await;
         loop {
             tokio::select! {
-                ready = tokio::time::timeout(IDLE_WITHIN, self.wire.ready()) => match ready {
+                ready = tokio::time::timeout(IDLE_WITHIN, self.socket.fill_to(1)) => match ready {
                     Ok(ready) => ready?,
                     Err(_) => return Ok(()),
                 },
@@ -113,7 +113,7 @@ impl MongoConnection {
                 Some(_) => self.mongo.message_bytes_max(),
                 None => FIRST_BYTES_MAX,
             };
-            let incoming = self.wire.read(most, &self.mongo.large).await?;
+            let incoming = wire::read(&mut self.socket, most, &self.mongo.large).await?;
             let message = MongoMessage::read(incoming.header, incoming.bytes)?;
             let answer = self.answer(&message).await?;
             if message.form == MessageForm::Unanswered {
@@ -121,8 +121,8 @@ impl MongoConnection {
             }
             self.answer_id = self.answer_id.wrapping_add(1);
             let to = (message.form, message.request_id);
-            put_answer(&mut self.wire.out, to, self.answer_id, &answer);
-            self.wire.send().await?;
+            put_answer(&mut self.socket.out, to, self.answer_id, &answer);
+            self.socket.send().await?;
         }
     }
 
@@ -157,7 +157,7 @@ impl MongoConnection {
     /// If the client has not logged in, or its account was changed since.
     pub(super) fn principal(&mut self, command: &str) -> Result<&Arc<Principal>> {
         let Some(principal) = &self.principal else {
-            let message = format!("command {command} requires authentication");
+            let message = format!("log in before the command {command}");
             return Err(CommandError::new(code::UNAUTHORIZED, message));
         };
         let Some(renewed) = self.mongo.serving.access.renew(principal) else {
@@ -184,12 +184,12 @@ impl MongoConnection {
 
     /// Waits for work, unless the client goes or the server stops.
     pub(super) async fn until_gone<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
-        let gone = |message: &str| Err(CommandError::new(11601, message));
+        let gone = |message: &str| Err(CommandError::new(code::INTERRUPTED, message));
         tokio::select! {
             biased;
             () = self.stop.heard() => gone("the server stops"),
             done = work => Ok(done),
-            _ = self.wire.gone() => gone("the client has gone"),
+            _ = self.socket.gone() => gone("the client has gone"),
         }
     }
 }

@@ -126,18 +126,18 @@ impl Connection {
         self.greet();
         match self.serve().await {
             Ok(()) | Err(End::Gone) => {}
-            Err(End::Error(error)) => error.put(&mut self.wire.out),
+            Err(End::Error(error)) => error.put(&mut self.wire.socket.out),
         }
         self.wire.close().await;
     }
 
     fn greet(&mut self) {
         for (name, value) in self.settings.reported() {
-            put_setting(&mut self.wire.out, name, value);
+            put_setting(&mut self.wire.socket.out, name, value);
             self.told.insert(name, value.to_owned());
         }
         let (number, secret) = (self.cancels.number, self.cancels.secret);
-        put(&mut self.wire.out, b'K', |out| {
+        put(&mut self.wire.socket.out, b'K', |out| {
             out.put_i32(number);
             out.put_slice(&secret);
         });
@@ -166,7 +166,7 @@ impl Connection {
             match done {
                 Ok(()) => {}
                 Err(End::Error(error)) if !error.is_fatal => {
-                    error.put(&mut self.wire.out);
+                    error.put(&mut self.wire.socket.out);
                     // A client that flushes waits for it, and its next messages are skipped.
                     self.wire.ask();
                     self.fail();
@@ -183,7 +183,7 @@ impl Connection {
     /// Reads the next message, after the answers to those before it were sent if it has not
     /// arrived yet. Returns `None` when the server stops.
     async fn next(&mut self, most: usize) -> Done<Option<(Message, Option<Large>)>> {
-        if !self.wire.has_message() && !self.wire.out.is_empty() && self.wire.is_due() {
+        if !self.wire.has_message() && !self.wire.socket.out.is_empty() && self.wire.is_due() {
             self.wire.send().await?;
         }
         self.wire.send_if_full().await?;
@@ -221,17 +221,17 @@ impl Connection {
             Transaction::Open(_) => b'T',
             Transaction::Failed(_) => b'E',
         };
-        put(&mut self.wire.out, b'Z', |out| out.put_u8(status));
+        put(&mut self.wire.socket.out, b'Z', |out| out.put_u8(status));
         self.wire.ask();
     }
 
     /// Appends the tag of a statement that has ended.
     fn complete(&mut self, tag: &str) {
-        put(&mut self.wire.out, b'C', |out| put_text(out, tag));
+        put(&mut self.wire.socket.out, b'C', |out| put_text(out, tag));
     }
 
     fn warn(&mut self, code: &str, message: &str) {
-        put_warning(&mut self.wire.out, code, message);
+        put_warning(&mut self.wire.socket.out, code, message);
     }
 
     /// Checks that the transaction has not failed.
@@ -330,7 +330,7 @@ impl Connection {
             if rows.is_done() {
                 break;
             }
-            let now = rows.write(&mut into, left, &mut self.wire.out);
+            let now = rows.write(&mut into, left, &mut self.wire.socket.out);
             (left, written) = (left - now, written + now as u64);
             self.wire.send_if_full().await?;
             // Others of this thread go on between two buffers.

@@ -75,7 +75,7 @@ pub(super) async fn start(postgres: &Postgres, accepted: Accepted) -> Option<Sta
         }),
         Ok(None) | Err(Broken::Gone) => None,
         Err(Broken::Fatal(error)) => {
-            error.put(&mut starting.wire.out);
+            error.put(&mut starting.wire.socket.out);
             starting.wire.close().await;
             None
         }
@@ -90,7 +90,7 @@ pub(super) async fn refuse(postgres: &Postgres, accepted: Accepted, error: &SqlE
     match starting.first().await {
         Ok(First::Cancel { number, secret }) => postgres.sessions.cancel(number, &secret),
         Ok(First::Start { .. }) => {
-            error.put(&mut starting.wire.out);
+            error.put(&mut starting.wire.socket.out);
             starting.wire.close().await;
         }
         Err(_) => {}
@@ -135,13 +135,13 @@ impl Starting {
             let mut body = Body(self.wire.read_first().await?);
             match body.u32()? {
                 TLS if self.tls.is_some() => {
-                    self.wire.out.put_u8(b'S');
+                    self.wire.socket.out.put_u8(b'S');
                     self.wire.send().await?;
                     let plain = std::mem::replace(self, Self::closed(self.ends));
                     *self = plain.encrypt().await?;
                 }
                 TLS | GSS => {
-                    self.wire.out.put_u8(b'N');
+                    self.wire.socket.out.put_u8(b'N');
                     self.wire.send().await?;
                 }
                 CANCEL => {
@@ -244,7 +244,7 @@ impl Starting {
         if version & 0xffff == 0 && unknown.is_empty() {
             return;
         }
-        put(&mut self.wire.out, b'v', |out| {
+        put(&mut self.wire.socket.out, b'v', |out| {
             out.put_u32(0);
             out.put_u32(u32::try_from(unknown.len()).expect("BUG: a message has 10,000 bytes"));
             for name in &unknown {
@@ -283,7 +283,7 @@ impl Starting {
         };
         let principal =
             admitted.map_err(|refused| Broken::Fatal(SqlError::of_login(refused, user)))?;
-        put(&mut self.wire.out, b'R', |out| out.put_i32(0));
+        put(&mut self.wire.socket.out, b'R', |out| out.put_i32(0));
         Ok(principal)
     }
 
@@ -294,7 +294,7 @@ impl Starting {
             let message = "a token is taken over TLS only";
             return Err(fatal(state::INVALID_AUTHORIZATION, message));
         }
-        put(&mut self.wire.out, b'R', |out| out.put_i32(3));
+        put(&mut self.wire.socket.out, b'R', |out| out.put_i32(3));
         let mut body = Body(self.answer().await?);
         Ok(SecretString::from(body.text()?))
     }
@@ -315,7 +315,7 @@ impl Starting {
         from: IpAddr,
     ) -> Result<Arc<Principal>, Broken> {
         let refused = |refused| Broken::Fatal(SqlError::of_login(refused, user));
-        put(&mut self.wire.out, b'R', |out| {
+        put(&mut self.wire.socket.out, b'R', |out| {
             out.put_i32(10);
             put_text(out, SCRAM);
             out.put_u8(0);
@@ -328,18 +328,18 @@ impl Starting {
         let first = body.take(length)?;
         let begun = access.begin_scram(user, text(&first)?, from).await;
         let (login, answer) = begun.map_err(refused)?;
-        put(&mut self.wire.out, b'R', |out| {
+        put(&mut self.wire.socket.out, b'R', |out| {
             out.put_i32(11);
             out.put_slice(answer.as_bytes());
         });
         let last = self.answer().await?;
         let finished = access.finish_scram(login, text(&last)?);
         let (principal, signature) = finished.map_err(refused)?;
-        put(&mut self.wire.out, b'R', |out| {
+        put(&mut self.wire.socket.out, b'R', |out| {
             out.put_i32(12);
             out.put_slice(signature.as_bytes());
         });
-        put(&mut self.wire.out, b'R', |out| out.put_i32(0));
+        put(&mut self.wire.socket.out, b'R', |out| out.put_i32(0));
         Ok(principal)
     }
 }

@@ -1,4 +1,4 @@
-//! The socket of a connection with its two buffers.
+//! The messages of a connection, on their way in and out.
 //!
 //! # Invariants
 //! * A message is read whole, and has at most the bytes that its reader allows: before the login
@@ -9,18 +9,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::{Result, SqlError, state};
 use super::message::Malformed;
-use crate::listen::Io;
+use crate::listen::{BufferedSocket, Io};
 
 /// Bytes of the buffer of answers from which it is sent.
 const SEND_AT: usize = 64 << 10;
-/// Bytes that are read ahead while a statement runs.
-const AHEAD: usize = 64 << 10;
 /// Maximum bytes of a message before the end of the login.
 const FIRST_BYTES_MAX: usize = 10_000;
 /// Bytes of a message from which it counts as large.
@@ -39,7 +36,9 @@ pub(super) enum Broken {
 
 impl From<io::Error> for Broken {
     fn from(error: io::Error) -> Self {
-        tracing::debug!(%error, "a connection of a PostgreSQL client broke");
+        if error.kind() != io::ErrorKind::UnexpectedEof {
+            tracing::debug!(%error, "a connection of a PostgreSQL client broke");
+        }
         Self::Gone
     }
 }
@@ -50,11 +49,9 @@ impl From<Malformed> for Broken {
     }
 }
 
-/// A socket with its buffers.
+/// A connection of messages.
 pub(super) struct Wire {
-    socket: Box<dyn Io>,
-    incoming: BytesMut,
-    pub(super) out: BytesMut,
+    pub(super) socket: BufferedSocket,
     /// The client waits for what is in `out`.
     is_asked: bool,
 }
@@ -68,9 +65,7 @@ impl std::fmt::Debug for Wire {
 impl Wire {
     pub(super) fn new(socket: Box<dyn Io>) -> Self {
         Self {
-            socket,
-            incoming: BytesMut::new(),
-            out: BytesMut::new(),
+            socket: BufferedSocket::new(socket),
             is_asked: false,
         }
     }
@@ -78,18 +73,18 @@ impl Wire {
     /// Returns the socket for a handshake. No byte beyond the last message may have been read: it
     /// would be taken for one that came encrypted.
     pub(super) fn into_socket(self) -> Result<Box<dyn Io>, Broken> {
-        match self.incoming.is_empty() {
-            true => Ok(self.socket),
+        match self.socket.incoming.is_empty() {
+            true => Ok(self.socket.into_inner()),
             false => Err(Malformed("bytes follow the request for encryption").into()),
         }
     }
 
     /// Reads a message without a kind, as they come before the login.
     pub(super) async fn read_first(&mut self) -> Result<Bytes, Broken> {
-        self.fill_to(4).await?;
+        self.socket.fill_to(4).await?;
         let length = self.length(0, FIRST_BYTES_MAX)?;
-        self.fill_to(length).await?;
-        let mut message = self.incoming.split_to(length).freeze();
+        self.socket.fill_to(length).await?;
+        let mut message = self.socket.incoming.split_to(length).freeze();
         Ok(message.split_off(4))
     }
 
@@ -100,9 +95,9 @@ impl Wire {
         most: usize,
         large: &Arc<Semaphore>,
     ) -> Result<(u8, Bytes, Option<OwnedSemaphorePermit>), Broken> {
-        self.fill_to(1).await?;
+        self.socket.fill_to(1).await?;
         let rest = tokio::time::timeout(MESSAGE_WITHIN, async {
-            self.fill_to(5).await?;
+            self.socket.fill_to(5).await?;
             let length = self.length(1, most)?;
             let part = match length > LARGE {
                 false => None,
@@ -112,28 +107,28 @@ impl Wire {
                     Some(part.expect("BUG: the semaphore is never closed"))
                 }
             };
-            self.fill_to(1 + length).await?;
+            self.socket.fill_to(1 + length).await?;
             Ok::<_, Broken>((length, part))
         });
         let (length, part) = rest
             .await
             .map_err(|_| Malformed("a message did not arrive in time"))??;
-        let mut message = self.incoming.split_to(1 + length).freeze();
+        let mut message = self.socket.incoming.split_to(1 + length).freeze();
         Ok((message[0], message.split_off(5), part))
     }
 
     /// Reads a message of the login, of which none is large.
     pub(super) async fn read_small(&mut self) -> Result<(u8, Bytes), Broken> {
-        self.fill_to(5).await?;
+        self.socket.fill_to(5).await?;
         let length = self.length(1, FIRST_BYTES_MAX)?;
-        self.fill_to(1 + length).await?;
-        let mut message = self.incoming.split_to(1 + length).freeze();
+        self.socket.fill_to(1 + length).await?;
+        let mut message = self.socket.incoming.split_to(1 + length).freeze();
         Ok((message[0], message.split_off(5)))
     }
 
     /// Returns whether the next message may have arrived.
     pub(super) fn has_message(&self) -> bool {
-        !self.incoming.is_empty()
+        !self.socket.incoming.is_empty()
     }
 
     /// Notes that the client waits for the answers so far.
@@ -148,7 +143,7 @@ impl Wire {
 
     /// Returns the length of the message whose length is at `at`.
     fn length(&self, at: usize, most: usize) -> Result<usize, Broken> {
-        let bytes = self.incoming[at..at + 4]
+        let bytes = self.socket.incoming[at..at + 4]
             .try_into()
             .expect("BUG: four were read");
         let length = usize::try_from(i32::from_be_bytes(bytes)).unwrap_or_default();
@@ -162,34 +157,14 @@ impl Wire {
         Ok(length)
     }
 
-    async fn fill_to(&mut self, bytes: usize) -> Result<(), Broken> {
-        while self.incoming.len() < bytes {
-            self.fill().await?;
-        }
-        Ok(())
-    }
-
-    async fn fill(&mut self) -> Result<(), Broken> {
-        match self.socket.read_buf(&mut self.incoming).await? {
-            0 => Err(Broken::Gone),
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits until the client has gone; reads ahead meanwhile. It never returns while the client
-    /// stays.
+    /// Waits until the client has gone. It never returns while the client stays.
     pub(super) async fn gone(&mut self) -> Broken {
-        while self.incoming.len() < AHEAD {
-            if let Err(broken) = self.fill().await {
-                return broken;
-            }
-        }
-        std::future::pending().await
+        self.socket.gone().await.into()
     }
 
     /// Sends the answers if there are many.
     pub(super) async fn send_if_full(&mut self) -> Result<(), Broken> {
-        match self.out.len() >= SEND_AT {
+        match self.socket.out.len() >= SEND_AT {
             true => self.send().await,
             false => Ok(()),
         }
@@ -198,15 +173,11 @@ impl Wire {
     /// Sends the answers.
     pub(super) async fn send(&mut self) -> Result<(), Broken> {
         self.is_asked = false;
-        self.socket.write_all_buf(&mut self.out).await?;
-        self.socket.flush().await?;
-        Ok(())
+        Ok(self.socket.send().await?)
     }
 
     /// Sends what there is, and closes the connection.
-    pub(super) async fn close(mut self) {
-        if self.send().await.is_ok() {
-            let _ignored = self.socket.shutdown().await;
-        }
+    pub(super) async fn close(self) {
+        self.socket.close().await;
     }
 }

@@ -106,12 +106,23 @@ impl Serving {
         &self,
         client: &Client,
         snapshot: Arc<Snapshot>,
+        base: Session,
         question: Question,
     ) -> query::Result<Answer> {
-        let session = client.session(&snapshot, Session::default());
+        let session = client.session(&snapshot, base);
         let (sources, none) = (self.sources_at(snapshot), Parameters::None);
         let asked = self.engine.ask(sources, &session, question, none);
         asked.await
+    }
+
+    /// Starts a question of the server itself, which sees all streams.
+    ///
+    /// # Errors
+    /// The errors of [`query::Engine::ask`].
+    pub(crate) async fn ask_itself(&self, question: Question) -> query::Result<Answer> {
+        let sources = self.sources_at(self.store.snapshot());
+        let (session, none) = (Session::default(), Parameters::None);
+        self.engine.ask(sources, &session, question, none).await
     }
 
     /// Binds a question to the present state of the store, with the settings of `base`.

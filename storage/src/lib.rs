@@ -88,9 +88,9 @@ pub use manifest::{
 };
 pub use memtable::Chunk;
 pub use model::{
-    Ack, Batch, Column, ColumnType, Copies, Durability, ID, Identity, Name, QUARANTINE,
-    Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields,
-    arrow_schema, fits_float,
+    Ack, Batch, COUNTER, COUNTER_PATH, Column, ColumnType, Copies, Durability, ID, INCREMENT,
+    Identity, Name, QUARANTINE, Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE,
+    WriteConcern, access_fields, arrow_schema, counter_fields, fits_float,
 };
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;

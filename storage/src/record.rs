@@ -117,6 +117,7 @@ impl Record {
             StreamKind::Access => 0,
             StreamKind::Documents => 1,
             StreamKind::Quarantine => 2,
+            StreamKind::Counters => 3,
         });
         out.extend_from_slice(&u32_of(self.events.num_rows()));
         out.extend_from_slice(&u32_of(self.ranks.len()));
@@ -175,6 +176,7 @@ impl Record {
             0 => StreamKind::Access,
             1 => StreamKind::Documents,
             2 => StreamKind::Quarantine,
+            3 => StreamKind::Counters,
             other => return Err(format!("unknown stream kind {other}")),
         };
         let events = from.u32()? as usize;

@@ -2,7 +2,7 @@
 
     python3 mongo.py ADDRESS concerns
     python3 mongo.py ADDRESS bulk
-    python3 mongo.py ADDRESS login USER PASSWORD TOKEN
+    python3 mongo.py ADDRESS login USER PASSWORD TOKEN READER
     python3 mongo.py ADDRESS retries COUNT SEED
     python3 mongo.py ADDRESS numbers FIRST COUNT
     python3 mongo.py ADDRESS fill COUNT SEED
@@ -19,6 +19,7 @@ those of an evaluation of its own, after the rules of MongoDB's manual.
 
 import datetime
 import random
+import re
 import socket
 import struct
 import sys
@@ -147,7 +148,7 @@ def bulk(address):
         else:
             assert name == "system.views"
     fails(20, lambda: in_transaction(address))
-    fails(59, lambda: logs.events.update_one({}, {"$set": {"a": 1}}))
+    fails(115, lambda: logs.events.update_one({}, {"$set": {"a": 1}}))
     fails(59, lambda: logs.events.delete_one({}))
     print("ordered 2, unordered 3, types 1, many 25000")
 
@@ -158,7 +159,17 @@ def in_transaction(address):
             connected.logs.events.insert_one({"a": 1}, session=session)
 
 
-def login(address, user, password, token):
+# A call of each command that reads.
+RIGHTS_TO_READ = [
+    lambda logs: logs.events.find_one(),
+    lambda logs: logs.events.estimated_document_count(),
+    lambda logs: logs.events.distinct("a"),
+    lambda logs: logs.command("getMore", Int64(1), collection="events"),
+    lambda logs: logs.command("killCursors", "events", cursors=[Int64(1)]),
+]
+
+
+def login(address, user, password, token, reader):
     def insert(**options):
         with client(address, serverSelectionTimeoutMS=5000, **options) as connected:
             connected.logs.events.insert_one({"a": 1})
@@ -175,6 +186,14 @@ def login(address, user, password, token):
     # The token of one stream does not write into another.
     with client(address, username="token", password=token, **plain) as connected:
         fails(13, lambda: connected.logs.other.insert_one({"a": 1}))
+        for read in RIGHTS_TO_READ:
+            fails(13, lambda: read(connected.logs))
+    with client(address, username="token", password=reader, **plain) as connected:
+        fails(13, lambda: connected.logs.events.insert_one({"a": 1}))
+        # Streams that it may not read do not exist for it.
+        assert connected.logs.hidden.find_one() is None
+        assert connected.logs.hidden.estimated_document_count() == 0
+        assert connected.logs.events.estimated_document_count() == 2
     print("stored 2")
 
 
@@ -365,26 +384,35 @@ def fill(address, count, seed):
 
 
 def values_of(value, path):
-    """Yields the values of a path, with those of the elements of arrays."""
+    """Yields the values of a path, each with whether it is an element of the array at its end."""
     if not path:
-        yield value
+        yield value, False
         if isinstance(value, list):
-            yield from value
-        return
-    name, below = path[0], path[1:]
-    if isinstance(value, dict):
-        if name in value:
-            yield from values_of(value[name], below)
+            yield from ((item, True) for item in value)
+    elif isinstance(value, dict):
+        if path[0] in value:
+            yield from values_of(value[path[0]], path[1:])
         else:
-            yield MISSING
+            yield MISSING, False
     elif isinstance(value, list):
-        if name.isdigit() and int(name) < len(value):
-            yield from values_of(value[int(name)], below)
-        for item in value:
-            if isinstance(item, dict):
-                yield from values_of(item, path)
+        yield from within(value, path)
     else:
-        yield MISSING
+        yield MISSING, False
+
+
+def within(items, path):
+    """Goes on in each document of an array, and in the element that the path numbers. That element
+    counts as a whole alone."""
+    for number, item in enumerate(items):
+        if isinstance(item, dict):
+            yield from values_of(item, path)
+        if path[0] == str(number):
+            if len(path) == 1:
+                yield item, False
+            elif isinstance(item, dict):
+                yield from values_of(item, path[1:])
+            elif isinstance(item, list):
+                yield from within(item, path[1:])
 
 
 def kind(value):
@@ -395,26 +423,28 @@ def kind(value):
     return type(value).__name__
 
 
-def same(a, b):
+def same(a, b, in_any_order=True):
     if kind(a) != kind(b):
         return False
     if isinstance(a, list):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(same(x, y, False) for x, y in zip(a, b))
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+        # Events keep no order of fields, but within arrays.
+        names = a.keys() == b.keys() if in_any_order else list(a) == list(b)
+        return names and all(same(a[k], b[k], in_any_order) for k in a)
     return a == b
 
 
-def holds(operator, found, wanted):
+def holds(operator, found, wanted, is_element):
     if operator == "$in":
-        return any(holds("$eq", found, one) for one in wanted)
+        return any(holds("$eq", found, one, is_element) for one in wanted)
     if found is MISSING:
         return wanted is None and operator in ("$eq", "$gte", "$lte")
     if operator == "$exists":
         return True
     if operator == "$eq":
-        return same(found, wanted)
-    if kind(found) != kind(wanted) or isinstance(found, (list, dict)):
+        return same(found, wanted, not is_element)
+    if kind(found) != kind(wanted):
         return False
     if found is None:
         return operator in ("$gte", "$lte")
@@ -427,6 +457,33 @@ def holds(operator, found, wanted):
 
 
 NEGATED = {"$ne": "$eq", "$nin": "$in"}
+TYPES = {"str": "string", "list": "array", "dict": "object", "NoneType": "null", "datetime": "date"}
+
+
+def meets(operator, operand, values):
+    """Returns whether the values of a path meet an operator."""
+    if operator == "$not":
+        return not all(meets(inner, one, values) for inner, one in operand.items())
+    if operator in NEGATED:
+        return not meets(NEGATED[operator], operand, values)
+    if operator == "$exists":
+        return any(v is not MISSING for v, _ in values) == operand
+    if operator == "$all":
+        return bool(operand) and all(meets("$eq", one, values) for one in operand)
+    lists = [v for v, is_element in values if isinstance(v, list) and not is_element]
+    if operator == "$size":
+        return any(len(v) == operand for v in lists)
+    if operator == "$elemMatch":
+        return any(
+            all(holds(inner, item, one, True) for inner, one in operand.items())
+            for v in lists
+            for item in v
+        )
+    if operator == "$type":
+        return any(v is not MISSING and TYPES.get(kind(v), kind(v)) == operand for v, _ in values)
+    if operator == "$regex":
+        return any(isinstance(v, str) and re.search(operand, v) for v, _ in values)
+    return any(holds(operator, v, operand, is_element) for v, is_element in values)
 
 
 def passes(wanted, made):
@@ -438,15 +495,8 @@ def passes(wanted, made):
         elif name == "$nor":
             met = not any(passes(one, made) for one in condition)
         else:
-            met = True
-            for operator, operand in condition.items():
-                values = list(values_of(made, name.split(".")))
-                if operator == "$exists":
-                    met &= any(v is not MISSING for v in values) == operand
-                elif operator in NEGATED:
-                    met &= not any(holds(NEGATED[operator], v, operand) for v in values)
-                else:
-                    met &= any(holds(operator, v, operand) for v in values)
+            values = list(values_of(made, name.split(".")))
+            met = all(meets(operator, operand, values) for operator, operand in condition.items())
         if not met:
             return False
     return True
@@ -456,19 +506,34 @@ def filters(draw, depth=0):
     if depth < 2 and draw.random() < 0.2:
         name = draw.choice(["$and", "$or", "$nor"])
         return {name: [filters(draw, depth + 1) for _ in range(draw.randint(1, 3))]}
-    wanted = {}
-    for name in draw.sample(FIELDS, draw.randint(1, 2)):
-        operators = {}
-        for operator in draw.sample(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists"], draw.randint(1, 2)):
-            if operator == "$exists":
-                operand = draw.choice([True, False])
-            elif operator in ("$in", "$nin"):
-                operand = [operand_of(draw, name) for _ in range(draw.randint(0, 3))]
-            else:
-                operand = operand_of(draw, name, operator in ("$eq", "$ne"))
-            operators[operator] = operand
-        wanted[name] = operators
-    return wanted
+    return {name: operators(draw, name) for name in draw.sample(FIELDS, draw.randint(1, 2))}
+
+
+ORDERS = ["$eq", "$gt", "$gte", "$lt", "$lte"]
+OTHERS = ["$exists", "$all", "$size", "$elemMatch", "$type", "$regex", "$not"]
+
+
+def operators(draw, name, depth=0):
+    chosen = draw.sample([*ORDERS, *ORDERS, "$ne", "$in", "$in", "$nin", *OTHERS], draw.randint(1, 2))
+    return {operator: operand(draw, name, operator, depth) for operator in chosen}
+
+
+def operand(draw, name, operator, depth):
+    if operator == "$exists":
+        return draw.choice([True, False])
+    if operator in ("$in", "$nin", "$all"):
+        return [operand_of(draw, name) for _ in range(draw.randint(0, 3))]
+    if operator == "$size":
+        return draw.randint(0, 3)
+    if operator == "$type":
+        return draw.choice(["number", "bool", *TYPES.values()])
+    if operator == "$regex":
+        return draw.choice(["^a", "b$", "", "1"])
+    if operator == "$elemMatch":
+        return {one: operand_of(draw, name) for one in draw.sample(ORDERS, draw.randint(1, 2))}
+    if operator == "$not":
+        return operators(draw, name, depth + 1) if depth < 2 else {"$eq": operand_of(draw, name)}
+    return operand_of(draw, name, operator in ("$eq", "$ne"))
 
 
 def operand_of(draw, name, any_type=False):
@@ -490,14 +555,56 @@ def finds(address, count, made, seed):
     for one in made:
         found = stored[repr(one["_id"])]
         assert same(found, one), (found, one)
-    matched = 0
+    matched = ordered = 0
     for _ in range(int(count)):
         wanted = filters(draw)
         expected = [one for one in made if passes(wanted, one)]
         found = list(collection.find(wanted, {"_id": 1}))
         assert keyed(found) == keyed(expected), (wanted, missing(found, expected))
+        assert collection.database.command("count", "found", query=wanted)["n"] == len(expected)
         matched += len(expected)
-    print(f"{count} filters, {matched} documents")
+        ordered += check_order(collection, draw, wanted, expected)
+    print(f"{count} filters, {matched} documents, {ordered} in order")
+
+
+def place(value):
+    """Returns the place of a value in the order of all values; `None` for one with documents, whose
+    fields are in no order."""
+    if isinstance(value, dict):
+        return None
+    if isinstance(value, list):
+        places = [place(item) for item in value]
+        return None if None in places else (6, places)
+    rank = {"NoneType": 2, "number": 3, "str": 4, "ObjectId": 8, "bool": 9, "datetime": 10}
+    return (rank[kind(value)], 0 if value is None else value)
+
+
+def place_of(made, name, direction):
+    value = made.get(name)
+    if not isinstance(value, list):
+        return place(value)
+    if not value:
+        return (1, 0)
+    places = [place(item) for item in value]
+    return None if None in places else (min if direction == 1 else max)(places)
+
+
+def check_order(collection, draw, wanted, expected):
+    """Compares a sorted answer by its keys. Returns the number of its documents."""
+    names = draw.sample(["n", "s", "f", "when"], draw.randint(1, 2))
+    order = [(name, draw.choice([1, -1])) for name in names]
+    skip, limit = draw.choice([(0, 0), (0, 5), (2, 7)])
+    key = lambda one: [place_of(one, name, direction) for name, direction in order]
+    if any(None in key(one) for one in expected):
+        return 0
+    keys = [key(one) for one in expected]
+    for at, (_, direction) in reversed(list(enumerate(order))):
+        keys.sort(key=lambda one: one[at], reverse=direction == -1)
+    keys = keys[skip:][: limit or len(keys)]
+    found = collection.find(wanted).sort(order).skip(skip).limit(limit)
+    found = [key(one) for one in found]
+    assert found == keys, (wanted, order, skip, limit)
+    return len(keys)
 
 
 def missing(found, expected):
@@ -524,6 +631,18 @@ def cursors(address):
     fails(43, lambda: logs.command("getMore", Int64(12345), collection="many"))
     fails(2, lambda: list(logs.many.find({"a": {"$foo": 1}})))
     fails(115, lambda: list(logs.many.find({}, collation={"locale": "de"})))
+    # Lists and filters far longer than a plan may be.
+    very_many = list(range(100000))
+    assert len(list(logs.many.find({"_id": {"$in": very_many}}, {"_id": 1}))) == 5000
+    times = [EPOCH + datetime.timedelta(milliseconds=n) for n in range(3000)]
+    assert list(logs.many.find({"time": {"$in": times}})) == []
+    assert len(list(logs.many.find({"$and": [{"n": {"$gte": 0}}] * 4900}, {"_id": 1}))) == 5000
+    fails(2, lambda: list(logs.many.find({"a" + ".0" * 40: 1})))
+    fails(50, lambda: list(logs.many.find({"$and": [{"text": {"$ne": "y"}}] * 4900}, max_time_ms=20)))
+    many = [logs.many.find(batch_size=1) for _ in range(501)]
+    fails(462, lambda: [next(cursor) for cursor in many])
+    for cursor in many:
+        cursor.close()
     print("read 5000")
 
 
@@ -543,6 +662,8 @@ def access(address, host, day):
         assert type(event["status"]) is int and type(event["response_size"]) is Int64, event
         assert event["user"] is None and event["host"] == host
         assert events.find_one({"_id": event["_id"]}) == event
+    assert events.find_one({"status": 200.0, "host": host}) is not None
+    assert events.find_one({"status": {"$gt": 200}, "host": host}) is None
     print([event["path"] for event in found])
 
 

@@ -1,5 +1,9 @@
 //! A driver of MongoDB writes events: `tests/clients/mongo.py` with pymongo.
 
+mod administration;
+mod drivers;
+mod recipe;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,7 +19,15 @@ const ENVIRONMENT: (&str, &str) = ("LOGMILL_SERVER__MONGO", "127.0.0.1:0");
 
 /// Serves a store for MongoDB clients. Returns the address for them, too.
 fn served(home: &Home) -> (Server, String) {
-    let server = Server::start_with(&home.data, &[ENVIRONMENT]);
+    served_with(home, "")
+}
+
+/// The same with a configuration.
+fn served_with(home: &Home, configuration: &str) -> (Server, String) {
+    let config = home.file("logmill.toml", configuration);
+    let mut program = command();
+    program.args(["--config", &config]);
+    let server = Server::try_start(program, &home.data, &[ENVIRONMENT]).expect("a server");
     let address = address_of(&server);
     (server, address)
 }
@@ -27,20 +39,30 @@ fn address_of(server: &Server) -> String {
 
 /// Returns the command of the client; `None` without a Python that has clients.
 fn client(address: &str, act: &[&str]) -> Option<Command> {
+    script("mongo.py", address, act)
+}
+
+fn script(file: &str, address: &str, act: &[&str]) -> Option<Command> {
     let Ok(python) = std::env::var("LOGMILL_CLIENTS_PYTHON") else {
         println!("skipped: LOGMILL_CLIENTS_PYTHON names no Python with clients");
         return None;
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/mongo.py");
+    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
     let mut client = Command::new(python);
-    client.arg(script).arg(address).args(act);
+    client.arg(clients.join(file)).arg(address).args(act);
+    client.env("PYTHONDONTWRITEBYTECODE", "1");
     Some(client)
 }
 
 /// Runs the client. Returns the line that it prints; `None` if it is not there.
 #[track_caller]
 fn told(address: &str, act: &[&str]) -> Option<String> {
-    let told = finish(&mut client(address, act)?, &[]).code(0);
+    told_by("mongo.py", address, act)
+}
+
+#[track_caller]
+fn told_by(file: &str, address: &str, act: &[&str]) -> Option<String> {
+    let told = finish(&mut script(file, address, act)?, &[]).code(0);
     let line = told.stdout.trim_end().to_owned();
     if line.starts_with("skipped") {
         println!("{line}");
@@ -110,6 +132,7 @@ fn every_failed_document_is_told_with_its_index() {
 fn a_client_logs_in_by_scram_or_with_a_token() {
     let home = Home::new();
     let (server, address) = served(&home);
+    server.ingest("hidden", line("203.0.113.1", PAST_S, "/", 200, 1));
     let run = |args: &[&str]| -> String {
         let mut command = command();
         command.args(args).args(["--data", &home.data]);
@@ -117,17 +140,20 @@ fn a_client_logs_in_by_scram_or_with_a_token() {
         finish(&mut command, &[]).code(0).stdout
     };
     run(&["user", "add", "o.neil@example", "--role", "admin"]);
-    let token = [
-        "token", "create", "shipper", "--role", "ingest", "--stream", "events",
-    ];
-    let created = run(&[&token[..], &["--output", "json"]].concat());
-    let created: Value = serde_json::from_str(&created).expect("JSON");
-    let token = created["token"].as_str().expect("a token");
+    let token = |name: &str, role: &str| {
+        let create = [
+            "token", "create", name, "--role", role, "--stream", "events",
+        ];
+        let created = run(&[&create[..], &["--output", "json"]].concat());
+        let created: Value = serde_json::from_str(&created).expect("JSON");
+        created["token"].as_str().expect("a token").to_owned()
+    };
     let act = [
         "login",
         "o.neil@example",
         "correct horse, battery=staple",
-        token,
+        &token("shipper", "ingest"),
+        &token("reader", "read"),
     ];
     if let Some(line) = told(&address, &act) {
         assert_eq!(line, "stored 2");
@@ -243,6 +269,19 @@ fn random_filters_find_the_documents_that_match() {
             server.seal();
         }
         let line = told(&address, &["finds", &filters, &count, &seed]).expect("pymongo");
+        println!("{line}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Pipelines over documents of many types, against a model that shares no code.
+#[test]
+fn random_pipelines_give_the_results_of_a_model() {
+    let home = Home::new();
+    let (server, address) = served(&home);
+    let count = knob("LOGMILL_MONGO_PIPELINES", 200).to_string();
+    let act = [&*count, &seed().to_string()];
+    if let Some(line) = told_by("pipelines/compare.py", &address, &act) {
         println!("{line}");
     }
     assert_eq!(server.stop(), Some(0));

@@ -3,6 +3,7 @@
 
 pub(crate) mod clients;
 mod fluent;
+mod mongo;
 mod relp;
 mod syslog;
 mod web;

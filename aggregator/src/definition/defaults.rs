@@ -1,7 +1,7 @@
 //! The default rollups of a stream, which has them if none are configured.
 
 use chrono_tz::Tz;
-use storage::{Name, RollupMeta, StreamKind};
+use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name, RollupMeta, StreamKind};
 
 use super::{Definition, Key, MAX_KEYS, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
@@ -59,12 +59,6 @@ pub fn defaults(
         scaled: false,
     };
     let measures = |histogram_from: Level| {
-        let count = Measure {
-            name: "hits".to_owned(),
-            kind: MeasureKind::Count,
-            from: Level::Minute,
-            filter: None,
-        };
         let sum = Measure {
             name: "bytes".to_owned(),
             kind: MeasureKind::Sum(bytes.clone()),
@@ -79,7 +73,7 @@ pub fn defaults(
             field: "host".to_owned(),
         };
         vec![
-            count,
+            hits(),
             sum,
             Measure {
                 name: "size".to_owned(),
@@ -125,19 +119,47 @@ pub fn defaults(
                 measures(Level::Minute),
             )?,
         ],
+        StreamKind::Counters => vec![counters(named("counters")?, stream)?],
         StreamKind::Quarantine => Vec::new(),
-        _ => {
-            let hits = Measure {
-                name: "hits".to_owned(),
-                kind: MeasureKind::Count,
-                from: Level::Minute,
-                filter: None,
-            };
-            vec![make("traffic", &[], vec![hits])?]
-        }
+        _ => vec![make("traffic", &[], vec![hits()])?],
     };
     Ok(all
         .into_iter()
         .filter(|d| !existing.iter().any(|r| r.name == *d.name()))
         .collect())
+}
+
+fn hits() -> Measure {
+    Measure {
+        name: "hits".to_owned(),
+        kind: MeasureKind::Count,
+        from: Level::Minute,
+        filter: None,
+    }
+}
+
+/// Returns the sums of counters, by which they are read. Each key has its name: a sum of all the
+/// others would be a wrong number.
+fn counters(name: Name, stream: &Name) -> Result<Definition> {
+    let keys = [COUNTER, COUNTER_PATH];
+    let keys = keys.map(|field| Key::of_field(field, StreamKind::Counters));
+    let keys: Result<Vec<_>, String> = keys.into_iter().collect();
+    let sum = Measure {
+        name: "total".to_owned(),
+        kind: MeasureKind::Sum(Number {
+            field: INCREMENT.to_owned(),
+            scaled: false,
+        }),
+        from: Level::Month,
+        filter: None,
+    };
+    Definition::new(
+        name.clone(),
+        stream.clone(),
+        keys.map_err(|what| Error::definition(name.as_str(), what))?,
+        vec![Level::Month, Level::Year],
+        Tz::UTC,
+        WeekStart::Sunday,
+        vec![sum],
+    )
 }

@@ -1,7 +1,7 @@
 //! Type checks of expressions when a rollup is defined: a comparison that could never be true is
 //! refused then, not noticed later in an empty report.
 
-use storage::{ColumnType, StreamKind, TIME, access_fields};
+use storage::{ColumnType, StreamKind, TIME, access_fields, counter_fields};
 
 use super::{Condition, Expression, Literal};
 
@@ -19,10 +19,12 @@ pub(crate) fn column_type(field: &str, kind: StreamKind) -> Option<ColumnType> {
     if field == TIME {
         return Some(ColumnType::Time);
     }
-    if kind != StreamKind::Access {
-        return None;
-    }
-    access_fields()
+    let fields = match kind {
+        StreamKind::Access => access_fields(),
+        StreamKind::Counters => counter_fields(),
+        _ => return None,
+    };
+    fields
         .into_iter()
         .find(|c| &*c.name == field)
         .map(|c| c.column_type)

@@ -26,6 +26,17 @@ pub(super) static FORMAT: FormatEntry = FormatEntry {
     keeps_mark: true,
 };
 
+/// The same, of increments of counters: their stream has columns of its own.
+pub(super) static COUNTERS: FormatEntry = FormatEntry {
+    name: "counters",
+    kind: StreamKind::Counters,
+    recognise: None,
+    is_closed: |_, _| false,
+    reader: |options, _| Box::new(BsonReader::new(options)),
+    holds_values: false,
+    keeps_mark: true,
+};
+
 /// Takes documents as events.
 #[derive(Debug)]
 struct BsonReader {

@@ -1,6 +1,6 @@
 use super::*;
 
-const ALL: [Format; 17] = [
+const ALL: [Format; 18] = [
     Format::Auto,
     Format::Common,
     Format::Combined,
@@ -18,6 +18,7 @@ const ALL: [Format; 17] = [
     Format::Csv,
     Format::Tsv,
     Format::Bson,
+    Format::Counters,
 ];
 
 #[test]
@@ -60,9 +61,10 @@ fn kinds_follow_from_formats() {
     ] {
         assert_eq!(format.kind(), StreamKind::Access);
     }
-    for format in &ALL[4..] {
+    for format in &ALL[4..17] {
         assert_eq!(format.kind(), StreamKind::Documents);
     }
+    assert_eq!(Format::Counters.kind(), StreamKind::Counters);
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn the_table_has_every_format_once() {
     assert_eq!(
         Format::names(),
         "auto, common, combined, vhost_combined, json, plain, logfmt, syslog, nginx_error, \
-         apache_error, alb, s3_access, haproxy, w3c, csv, tsv and bson"
+         apache_error, alb, s3_access, haproxy, w3c, csv, tsv, bson and counters"
     );
 }
 

@@ -88,6 +88,7 @@ pub fn line_formats(bytes: &[u8]) {
             | Format::Csv
             | Format::Tsv
             | Format::Bson
+            | Format::Counters
             | Format::Fields(_)
     );
     if is_typed {

@@ -27,6 +27,10 @@ impl QueryError {
         Self::located(9, message)
     }
 
+    pub(super) fn type_mismatch(message: impl Into<String>) -> Self {
+        Self::located(14, message)
+    }
+
     pub(super) fn not_supported(message: impl Into<String>) -> Self {
         Self::located(115, message)
     }

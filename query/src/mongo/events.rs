@@ -29,6 +29,7 @@ pub struct EventDocuments {
 /// A column that is a field of documents.
 #[derive(Debug)]
 struct FieldColumn {
+    name: String,
     path: Vec<String>,
     values: ArrayRef,
     form: FieldForm,
@@ -70,6 +71,7 @@ impl EventDocuments {
         let fields = all
             .filter(|(field, _)| !own.contains(&field.name().as_str()))
             .map(|(field, values)| FieldColumn {
+                name: field.name().clone(),
                 path: field.name().split('.').map(str::to_owned).collect(),
                 values: values.clone(),
                 form: FieldForm::of(field.name(), kind),
@@ -82,6 +84,19 @@ impl EventDocuments {
             seq: column(SEQ),
             batch,
         })
+    }
+
+    /// Prepares the rows of a batch of a level, as [`scan_level`](super::scan_level) names its
+    /// columns.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a column has a type that BSON cannot carry.
+    pub fn of_level(batch: &RecordBatch) -> Result<Self> {
+        let mut rows = Self::new(batch, StreamKind::Documents)?;
+        for field in &mut rows.fields {
+            field.form = FieldForm::Fixed;
+        }
+        Ok(rows)
     }
 
     /// Returns the number of rows.
@@ -126,12 +141,18 @@ impl EventDocuments {
             .time_source
             .as_ref()
             .is_some_and(|from| from.is_valid(row));
-        for FieldColumn { path, values, form } in &self.fields {
+        for column in &self.fields {
+            let FieldColumn {
+                name,
+                path,
+                values,
+                form,
+            } = column;
             let is_missing = values.is_null(row) && *form != FieldForm::Fixed;
-            if is_missing || (is_elsewhere && *path == [TIME]) {
+            if is_missing || (is_elsewhere && name == TIME) {
                 continue;
             }
-            let value = value(TIME, values, row)?;
+            let value = value(name, values, row)?;
             let value = match form {
                 FieldForm::Inserted => shortest(value),
                 FieldForm::Fixed | FieldForm::FixedOrMissing => value,
@@ -164,7 +185,7 @@ fn put_all(document: &mut Document, entries: Vec<(String, Bson)>) {
 
 /// Puts a value at a path. A name that holds a value already stays one: then the rest of the path
 /// is a name with dots, as it was inserted.
-fn put(document: &mut Document, path: &[String], value: Bson) {
+pub(super) fn put(document: &mut Document, path: &[String], value: Bson) {
     let Some((first, below)) = path.split_first() else {
         return;
     };

@@ -1,28 +1,36 @@
 //! Filters: the conditions of `find` and `$match` ("Query and Projection Operators" in MongoDB's
 //! manual).
 //!
-//! One rule differs from MongoDB's: documents are equal whatever the order of their fields, for
-//! events keep none.
+//! One rule differs from MongoDB's: documents outside arrays are equal whatever the order of their
+//! fields, for events keep none.
 //!
 //! # Invariants
-//! * A filter has at most [`DEPTH_MAX`] levels and [`NODES_MAX`] conditions, so that matching needs
-//!   a bounded stack.
+//! * A filter has at most [`DEPTH_MAX`] levels and [`CONDITIONS_MAX`] conditions, and its values at
+//!   most [`DEPTH_MAX`] levels. Parsing and matching need a stack of that depth and no more.
 //! * [`Filter::conjuncts`] hold for each document that matches.
 
+mod comparison;
+mod operands;
 mod parse;
+mod pattern;
 mod predicate;
 
 use bson::{Bson, Document};
 
+use self::comparison::ComparedBy;
 use self::parse::FilterParser;
-use self::predicate::{ComparedBy, Predicate};
-use super::error::Result;
-use super::path::FieldPath;
+use self::predicate::{ElementCondition, Predicate};
+use crate::mongo::error::{QueryError, Result};
+use crate::mongo::expression::{Expression, ExpressionContext, ExpressionScope};
+use crate::mongo::path::{DottedPath, PathRoot};
+use crate::mongo::value::is_true;
 
-/// Maximum levels of a filter.
+/// Maximum levels of a filter, and of a value in it.
 const DEPTH_MAX: usize = 100;
-/// Maximum conditions of a filter.
-const NODES_MAX: usize = 100_000;
+/// Maximum conditions of a filter: each document meets all of them.
+const CONDITIONS_MAX: usize = 10_000;
+/// Maximum regular expressions of a filter: each may need a mebibyte.
+const PATTERNS_MAX: usize = 256;
 
 /// A filter of documents.
 #[derive(Debug)]
@@ -36,8 +44,14 @@ enum DocumentCondition {
     All(Vec<Self>),
     Any(Vec<Self>),
     None(Vec<Self>),
-    Field(FieldPath, Predicate),
+    /// All of the conditions on one field.
+    Field(DottedPath, Vec<Predicate>),
+    /// `$expr`, at the top of a filter alone.
+    Expression(Expression),
 }
+
+/// A test of a document with an expression.
+type ExpressionTest<'t> = dyn FnMut(&Expression) -> bool + 't;
 
 /// A condition on one field that each matching document meets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,10 +62,11 @@ pub(super) struct Conjunct<'a> {
     pub(super) test: ConjunctTest<'a>,
 }
 
-/// The condition of a [`Conjunct`].
+/// The condition of a [`Conjunct`]. One of its values in the document meets it, as the elements of
+/// an array may.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ConjunctTest<'a> {
-    /// `$eq`
+    /// `$eq`; null is equal to a missing field too.
     Eq(&'a Bson),
     /// `$gt`
     Gt(&'a Bson),
@@ -61,7 +76,7 @@ pub(super) enum ConjunctTest<'a> {
     Lt(&'a Bson),
     /// `$lte`
     Lte(&'a Bson),
-    /// `$in`
+    /// `$in`, its values sorted.
     In(&'a [Bson]),
 }
 
@@ -71,16 +86,49 @@ impl Filter {
     /// # Errors
     /// The reason for which it cannot be understood, with MongoDB's code.
     pub fn parse(filter: &Document) -> Result<Self> {
-        let root = FilterParser::default().document(filter, 1)?;
+        Self::parse_in(filter, &ExpressionScope::default())
+    }
+
+    /// Reads a filter whose `$expr` may name the variables of a query.
+    ///
+    /// # Errors
+    /// As those of [`Filter::parse`].
+    pub fn parse_in(filter: &Document, scope: &ExpressionScope) -> Result<Self> {
+        let root = FilterParser::new(scope).document(filter, 1)?;
         Ok(Self { root })
     }
 
-    /// Returns whether a document matches.
-    pub fn matches(&self, document: &Document) -> bool {
-        self.root.matches(document)
+    /// Returns whether a document matches. The surroundings are those of `$expr`.
+    ///
+    /// # Errors
+    /// The failures of the expressions; a filter without `$expr` has none.
+    pub fn matches(&self, document: &Document, context: &ExpressionContext) -> Result<bool> {
+        let mut failure: Option<QueryError> = None;
+        let is_match = self
+            .root
+            .matches(PathRoot::Document(document), &mut |expression| {
+                // The first failure is the answer; the rest of the filter does not matter.
+                if failure.is_some() {
+                    return false;
+                }
+                match context.evaluate(expression, document) {
+                    Ok(value) => is_true(value.as_ref()),
+                    Err(error) => {
+                        failure = Some(error);
+                        false
+                    }
+                }
+            });
+        failure.map_or(Ok(is_match), Err)
     }
 
-    /// Returns conditions on single fields that hold for each document that matches.
+    /// Returns whether a document matches if it meets all conjuncts.
+    pub(super) fn is_conjunction(&self) -> bool {
+        self.root.is_conjunction()
+    }
+
+    /// Returns conditions on single fields that hold for each document that matches. A document
+    /// that meets all of them may still not match.
     pub(super) fn conjuncts(&self) -> Vec<Conjunct<'_>> {
         let mut conjuncts = Vec::new();
         self.root.add_conjuncts(&mut conjuncts);
@@ -88,36 +136,97 @@ impl Filter {
     }
 }
 
+/// The operand of `$elemMatch`, for projections of an array's first matching element.
+#[derive(Debug)]
+pub(super) struct ElementFilter {
+    condition: ElementCondition,
+}
+
+impl ElementFilter {
+    /// Reads the operand.
+    ///
+    /// # Errors
+    /// The reason for which it cannot be understood, with MongoDB's code.
+    pub(super) fn parse(operand: &Bson) -> Result<Self> {
+        let condition = FilterParser::default().element(operand, 1)?;
+        Ok(Self { condition })
+    }
+
+    /// Returns the first element that matches.
+    pub(super) fn first<'a>(&self, items: &'a [Bson]) -> Option<&'a Bson> {
+        items.iter().find(|item| self.condition.is_met(item))
+    }
+}
+
 impl DocumentCondition {
-    fn matches(&self, document: &Document) -> bool {
+    fn matches(&self, root: PathRoot<'_>, test: &mut ExpressionTest<'_>) -> bool {
         match self {
-            Self::All(conditions) => conditions.iter().all(|c| c.matches(document)),
-            Self::Any(conditions) => conditions.iter().any(|c| c.matches(document)),
-            Self::None(conditions) => !conditions.iter().any(|c| c.matches(document)),
-            Self::Field(path, predicate) => predicate.holds(path, document),
+            Self::All(conditions) => conditions.iter().all(|c| c.matches(root, test)),
+            Self::Any(conditions) => conditions.iter().any(|c| c.matches(root, test)),
+            Self::None(conditions) => !conditions.iter().any(|c| c.matches(root, test)),
+            Self::Field(path, predicates) => predicates.iter().all(|p| p.holds(path, root)),
+            Self::Expression(expression) => test(expression),
+        }
+    }
+
+    /// Returns whether a document in an array matches.
+    fn matches_element(&self, root: PathRoot<'_>) -> bool {
+        self.matches(root, &mut |_| {
+            unreachable!("BUG: the parser refuses $expr in elements")
+        })
+    }
+
+    fn is_conjunction(&self) -> bool {
+        match self {
+            Self::All(conditions) => conditions.iter().all(Self::is_conjunction),
+            Self::Field(_, predicates) => predicates.iter().all(Predicate::is_conjunction),
+            Self::Any(_) | Self::None(_) | Self::Expression(_) => false,
         }
     }
 
     fn add_conjuncts<'a>(&'a self, into: &mut Vec<Conjunct<'a>>) {
         match self {
             Self::All(conditions) => conditions.iter().for_each(|c| c.add_conjuncts(into)),
-            Self::Field(path, predicate) => {
-                let test = match predicate {
-                    Predicate::Compare(ComparedBy::Eq, value) => ConjunctTest::Eq(value),
-                    Predicate::Compare(ComparedBy::Gt, value) => ConjunctTest::Gt(value),
-                    Predicate::Compare(ComparedBy::Gte, value) => ConjunctTest::Gte(value),
-                    Predicate::Compare(ComparedBy::Lt, value) => ConjunctTest::Lt(value),
-                    Predicate::Compare(ComparedBy::Lte, value) => ConjunctTest::Lte(value),
-                    Predicate::In { values, patterns } if patterns.is_empty() => {
-                        ConjunctTest::In(values)
-                    }
-                    _ => return,
-                };
+            Self::Field(path, predicates) => {
                 let path = path.as_str();
-                into.push(Conjunct { path, test });
+                for predicate in predicates {
+                    predicate.add_conjuncts(path, into);
+                }
             }
-            Self::Any(_) | Self::None(_) => {}
+            Self::Any(_) | Self::None(_) | Self::Expression(_) => {}
         }
+    }
+}
+
+impl Predicate {
+    fn is_conjunction(&self) -> bool {
+        match self {
+            Self::Compare(..) => true,
+            Self::In { patterns, .. } => patterns.is_empty(),
+            Self::Each(predicates) => predicates.iter().all(Self::is_conjunction),
+            _ => false,
+        }
+    }
+
+    fn add_conjuncts<'a>(&'a self, path: &'a str, into: &mut Vec<Conjunct<'a>>) {
+        let test = match self {
+            Self::Compare(ComparedBy::Eq, value) => ConjunctTest::Eq(value),
+            Self::Compare(ComparedBy::Gt, value) => ConjunctTest::Gt(value),
+            Self::Compare(ComparedBy::Gte, value) => ConjunctTest::Gte(value),
+            Self::Compare(ComparedBy::Lt, value) => ConjunctTest::Lt(value),
+            Self::Compare(ComparedBy::Lte, value) => ConjunctTest::Lte(value),
+            Self::In { values, patterns } if patterns.is_empty() => {
+                ConjunctTest::In(values.values())
+            }
+            Self::Each(predicates) => {
+                for predicate in predicates {
+                    predicate.add_conjuncts(path, into);
+                }
+                return;
+            }
+            _ => return,
+        };
+        into.push(Conjunct { path, test });
     }
 }
 

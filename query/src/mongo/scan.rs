@@ -19,19 +19,31 @@ use storage::{ID, Name, REST, SEQ, TIME_SOURCE, fits_float};
 use super::filter::{Conjunct, ConjunctTest, Filter};
 use crate::question::{Question, Tables};
 
+/// Maximum conditions on columns, and maximum values of one of them that are ranges. Plans are
+/// trees, whose depth must be bounded; the filter itself has all conditions.
+pub(super) const TESTS_MAX: usize = 64;
+/// Maximum values of a list.
+const VALUES_MAX: usize = 10_000;
+
 /// Returns the question for the events of a stream that may match a filter.
 pub fn scan(stream: &Name, filter: &Filter) -> Question {
     let table = stream.to_string();
-    let conditions: Vec<ColumnTest> = filter.conjuncts().iter().map(owned).collect();
+    let conditions = column_tests(filter);
     Question::Plan {
         text: format!("documents of {stream}"),
         build: Box::new(move |tables| build(&tables, &table, &conditions)?.build()),
     }
 }
 
+/// Returns the tests that a filter implies, as many as a plan may have.
+pub(super) fn column_tests(filter: &Filter) -> Vec<ColumnTest> {
+    let conjuncts = filter.conjuncts();
+    conjuncts.iter().take(TESTS_MAX).map(owned).collect()
+}
+
 /// A test of a field, if it is a column.
 #[derive(Debug)]
-struct ColumnTest {
+pub(super) struct ColumnTest {
     path: String,
     operation: Operation,
     values: Vec<Bson>,
@@ -78,7 +90,7 @@ fn build(
     let on_columns = conditions.iter().filter_map(|test| {
         let (_, field) = schema.column_with_name(&test.path)?;
         let is_own = [REST, SEQ, TIME_SOURCE].contains(&test.path.as_str());
-        (!is_own).then(|| test.condition(field.data_type()))?
+        (!is_own).then(|| test.condition(&ident(&test.path), field.data_type()))?
     });
     let all = on_columns.reduce(Expr::and);
     match all {
@@ -95,51 +107,84 @@ fn build(
 }
 
 impl ColumnTest {
+    /// Creates the test that a field is equal to a value.
+    pub(super) fn equal(path: String, value: Bson) -> Self {
+        Self {
+            path,
+            operation: Operation::In,
+            values: vec![value],
+        }
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the values of which the field must have one; none if the test is another.
+    pub(super) fn equal_values(&self) -> &[Bson] {
+        match self.operation {
+            Operation::In => &self.values,
+            Operation::Greater { .. } | Operation::Less { .. } => &[],
+        }
+    }
+
     /// Returns the condition on a column that holds for each value which passes the test; `None` if
     /// there is none.
-    fn condition(&self, data_type: &DataType) -> Option<Expr> {
-        let name = self.path.as_str();
+    pub(super) fn condition(&self, column: &Expr, data_type: &DataType) -> Option<Expr> {
+        let is_id = self.path == ID;
+        let bounds = |value: &Bson| EqualValues::of(is_id, data_type, value);
+        let column = || column.clone();
         match self.operation {
             Operation::In => {
-                let equal = self
-                    .values
-                    .iter()
-                    .map(|value| equal(name, data_type, value));
+                let all = self.values.iter().take(VALUES_MAX + 1).map(bounds);
                 // One value that the column cannot be compared with may still be found.
-                let equal = equal.collect::<Option<Vec<Expr>>>()?;
-                equal.into_iter().reduce(Expr::or)
+                any_of(&column(), all.collect::<Option<Vec<EqualValues>>>()?)
             }
             Operation::Greater { or_equal } => {
-                let bounds = EqualValues::of(name, data_type, self.values.first()?)?;
+                let bounds = bounds(self.values.first()?)?;
                 Some(match (or_equal, bounds.is_range) {
-                    (false, false) => ident(name).gt(bounds.low),
-                    (false, true) => ident(name).gt_eq(bounds.high),
-                    (true, _) => ident(name).gt_eq(bounds.low),
+                    (false, false) => column().gt(bounds.low),
+                    (false, true) => column().gt_eq(bounds.high),
+                    (true, _) => column().gt_eq(bounds.low),
                 })
             }
             Operation::Less { or_equal } => {
-                let bounds = EqualValues::of(name, data_type, self.values.first()?)?;
+                let bounds = bounds(self.values.first()?)?;
                 Some(match (or_equal, bounds.is_range) {
-                    (false, _) => ident(name).lt(bounds.low),
-                    (true, false) => ident(name).lt_eq(bounds.high),
-                    (true, true) => ident(name).lt(bounds.high),
+                    (false, _) => column().lt(bounds.low),
+                    (true, false) => column().lt_eq(bounds.high),
+                    (true, true) => column().lt(bounds.high),
                 })
             }
         }
     }
 }
 
-fn equal(name: &str, data_type: &DataType, value: &Bson) -> Option<Expr> {
-    let EqualValues {
-        low,
-        high,
-        is_range,
-    } = EqualValues::of(name, data_type, value)?;
-    Some(match is_range {
-        true => ident(name).gt_eq(low).and(ident(name).lt(high)),
-        false if low == high => ident(name).eq(low),
-        false => ident(name).between(low, high),
-    })
+/// Returns the condition that a column has one of some values; `None` for too many.
+fn any_of(column: &Expr, values: Vec<EqualValues>) -> Option<Expr> {
+    if values.len() > VALUES_MAX {
+        return None;
+    }
+    let (points, ranges): (Vec<_>, Vec<_>) = values
+        .into_iter()
+        .partition(|values| values.low == values.high);
+    if ranges.len() > TESTS_MAX {
+        return None;
+    }
+    let column = || column.clone();
+    let mut points: Vec<Expr> = points.into_iter().map(|values| values.low).collect();
+    let listed = match points.len() {
+        0 => None,
+        1 => points.pop().map(|point| column().eq(point)),
+        _ => Some(column().in_list(points, false)),
+    };
+    let between = ranges.into_iter().map(|values| match values.is_range {
+        true => column().gt_eq(values.low).and(column().lt(values.high)),
+        false => column().between(values.low, values.high),
+    });
+    let any = listed.into_iter().chain(between).reduce(Expr::or);
+    // No value is in an empty list.
+    Some(any.unwrap_or_else(|| lit(false)))
 }
 
 /// The values of a column that are equal to one of BSON: from `low` up to `high`.
@@ -151,19 +196,19 @@ struct EqualValues {
 }
 
 impl EqualValues {
-    fn of(name: &str, data_type: &DataType, value: &Bson) -> Option<Self> {
+    fn of(is_id: bool, data_type: &DataType, value: &Bson) -> Option<Self> {
         let same = |literal: Expr| Self {
             low: literal.clone(),
             high: literal,
             is_range: false,
         };
         Some(match (data_type, value) {
-            (DataType::Utf8View | DataType::Utf8, Bson::ObjectId(id)) if name == ID => {
+            (DataType::Utf8View | DataType::Utf8, Bson::ObjectId(id)) if is_id => {
                 same(lit(id.to_hex()))
             }
             // A text of 24 hexadecimal digits is another value than the ObjectId.
             (DataType::Utf8View | DataType::Utf8, Bson::String(text))
-                if name != ID || bson::oid::ObjectId::parse_str(text).is_err() =>
+                if !is_id || bson::oid::ObjectId::parse_str(text).is_err() =>
             {
                 same(lit(text.clone()))
             }

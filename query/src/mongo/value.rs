@@ -151,6 +151,16 @@ pub(super) fn compare(a: &Bson, b: &Bson) -> Ordering {
     by_type.then_with(|| compare_of_type(a, b))
 }
 
+/// Compares as [`compare`], with a missing value between the least key and all others.
+pub(super) fn compare_optional(a: Option<&Bson>, b: Option<&Bson>) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => compare(a, b),
+        (Some(Bson::MinKey), None) => Ordering::Less,
+        (None, Some(Bson::MinKey)) => Ordering::Greater,
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
 fn compare_of_type(a: &Bson, b: &Bson) -> Ordering {
     if let (Some(a), Some(b)) = (BsonNumber::of(a), BsonNumber::of(b)) {
         return a.compare(&b);

@@ -1,10 +1,13 @@
 //! Commands of a login.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, doc};
 
-use crate::access::Role;
+use crate::access::{Principal, Role};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::Result;
+use crate::mongo::login::LoginAnswer;
 use crate::mongo::session::MongoConnection;
 
 /// `saslStart`
@@ -27,12 +30,9 @@ pub(super) async fn speculate(
 }
 
 async fn begin(connection: &mut MongoConnection, fields: &Document) -> Result<Document> {
-    let mongo = std::sync::Arc::clone(&connection.mongo);
+    let mongo = Arc::clone(&connection.mongo);
     let answered = connection.login.start(&mongo.serving, fields).await?;
-    if answered.principal.is_some() {
-        connection.set_principal(answered.principal);
-    }
-    Ok(answered.answer)
+    Ok(answer(connection, answered))
 }
 
 /// `saslContinue`
@@ -40,13 +40,18 @@ pub(super) fn proceed(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
-    let mongo = std::sync::Arc::clone(&connection.mongo);
+    let mongo = Arc::clone(&connection.mongo);
     let access = &mongo.serving.access;
     let answered = connection.login.proceed(access, command.fields())?;
+    Ok(answer(connection, answered))
+}
+
+/// Returns the answer to a message of a login; the last one gives the connection its principal.
+fn answer(connection: &mut MongoConnection, answered: LoginAnswer) -> Document {
     if answered.principal.is_some() {
         connection.set_principal(answered.principal);
     }
-    Ok(answered.answer)
+    answered.answer
 }
 
 /// `authenticate`
@@ -58,7 +63,7 @@ pub(super) async fn by_certificate(
 }
 
 async fn certified(connection: &mut MongoConnection, fields: &Document) -> Result<Document> {
-    let mongo = std::sync::Arc::clone(&connection.mongo);
+    let mongo = Arc::clone(&connection.mongo);
     let access = &mongo.serving.access;
     let principal = connection.login.by_certificate(access, fields).await?;
     let answer = doc! { "dbname": "$external", "user": principal.name() };
@@ -68,7 +73,7 @@ async fn certified(connection: &mut MongoConnection, fields: &Document) -> Resul
 
 /// `logout`
 pub(super) async fn end(connection: &mut MongoConnection) -> Result<Document> {
-    let mongo = std::sync::Arc::clone(&connection.mongo);
+    let mongo = Arc::clone(&connection.mongo);
     let principal = connection.login.without(&mongo.serving.access).await;
     connection.set_principal(principal);
     Ok(doc! {})
@@ -82,18 +87,28 @@ pub(super) fn status(connection: &mut MongoConnection) -> Result<Document> {
     if let Ok(principal) = connection.principal("connectionStatus")
         && !is_open
     {
-        // `user alice` or `token grafana`.
-        let name = principal.name();
-        let name = name.split_once(' ').map_or(name, |(_, name)| name);
-        users.push(Bson::from(doc! { "user": name, "db": "admin" }));
-        let role = match principal.role() {
-            Role::Admin => "root",
-            Role::Read => "read",
-            Role::Ingest => "ingest",
-        };
-        roles.push(Bson::from(doc! { "role": role, "db": "admin" }));
+        users.push(Bson::from(
+            doc! { "user": user_of(principal), "db": "admin" },
+        ));
+        roles = roles_of(principal);
     }
     Ok(doc! {
         "authInfo": { "authenticatedUsers": users, "authenticatedUserRoles": roles },
     })
+}
+
+/// Returns the name of an account alone: its principal is `user alice` or `token grafana`.
+pub(super) fn user_of(principal: &Principal) -> &str {
+    let name = principal.name();
+    name.split_once(' ').map_or(name, |(_, name)| name)
+}
+
+/// Returns the role of an account, by the name of MongoDB's that is nearest.
+pub(super) fn roles_of(principal: &Principal) -> Vec<Bson> {
+    let role = match principal.role() {
+        Role::Admin => "root",
+        Role::Read => "read",
+        Role::Ingest => "ingest",
+    };
+    vec![Bson::from(doc! { "role": role, "db": "admin" })]
 }

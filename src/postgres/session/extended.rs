@@ -35,11 +35,11 @@ impl Connection {
             } => {
                 self.cancels.forget();
                 self.prepare(statement, &sql, &oids).await?;
-                put(&mut self.wire.out, b'1', |_| {});
+                put(&mut self.wire.socket.out, b'1', |_| {});
             }
             Message::Bind(bind) => {
                 self.bind(&bind)?;
-                put(&mut self.wire.out, b'2', |_| {});
+                put(&mut self.wire.socket.out, b'2', |_| {});
             }
             Message::Describe(Subject::Statement(name)) => self.describe_statement(&name)?,
             Message::Describe(Subject::Portal(name)) => self.describe_portal(&name)?,
@@ -52,7 +52,7 @@ impl Connection {
                     Subject::Statement(name) => drop(self.statements.remove(&name)),
                     Subject::Portal(name) => drop(self.portals.remove(&name)),
                 }
-                put(&mut self.wire.out, b'3', |_| {});
+                put(&mut self.wire.socket.out, b'3', |_| {});
             }
             Message::Flush => self.wire.ask(),
             Message::Sync => {
@@ -217,7 +217,7 @@ impl Connection {
     fn describe_statement(&mut self, name: &str) -> Done {
         let statement = self.statement(name)?;
         let columns = self.columns(&statement)?;
-        put(&mut self.wire.out, b't', |out| {
+        put(&mut self.wire.socket.out, b't', |out| {
             put_count(out, statement.parameters().len());
             for parameter in statement.parameters() {
                 out.put_u32(parameter.oid);
@@ -243,8 +243,8 @@ impl Connection {
 
     fn describe(&mut self, columns: Option<&SchemaRef>, formats: &[Format]) {
         match columns {
-            Some(schema) => put_description(&mut self.wire.out, schema, formats),
-            None => put(&mut self.wire.out, b'n', |_| {}),
+            Some(schema) => put_description(&mut self.wire.socket.out, schema, formats),
+            None => put(&mut self.wire.socket.out, b'n', |_| {}),
         }
     }
 
@@ -260,7 +260,7 @@ impl Connection {
                 formats,
             } => match &statement.kind {
                 StatementKind::Empty => {
-                    put(&mut self.wire.out, b'I', |_| {});
+                    put(&mut self.wire.socket.out, b'I', |_| {});
                     return Ok(());
                 }
                 StatementKind::Command(command) => {
@@ -276,7 +276,7 @@ impl Connection {
         let written = self.write(&mut rows, Into::Rows, most).await?;
         match rows.is_done() {
             true => self.complete(&tag(&sql, written)),
-            false => put(&mut self.wire.out, b's', |_| {}),
+            false => put(&mut self.wire.socket.out, b's', |_| {}),
         }
         // It stays when it has ended: some clients ask once more.
         let portal = Portal {

@@ -31,7 +31,7 @@ impl Connection {
         self.cancels.forget();
         let statements = query::statements::split(text)?;
         if statements.is_empty() {
-            put(&mut self.wire.out, b'I', |_| {});
+            put(&mut self.wire.socket.out, b'I', |_| {});
         }
         for statement in statements {
             match Command::read(&statement.text)? {
@@ -46,7 +46,7 @@ impl Connection {
     async fn query(&mut self, sql: &str) -> Done {
         self.check_transaction()?;
         let mut rows = self.ask(sql).await?;
-        put_description(&mut self.wire.out, rows.schema(), &[]);
+        put_description(&mut self.wire.socket.out, rows.schema(), &[]);
         let written = self.write(&mut rows, Into::Rows, None).await?;
         self.complete(&tag(sql, written));
         Ok(())
@@ -185,7 +185,7 @@ impl Connection {
     fn report(&mut self) {
         for (name, value) in self.settings.reported() {
             if self.told.get(name).is_none_or(|told| told != value) {
-                put_setting(&mut self.wire.out, name, value);
+                put_setting(&mut self.wire.socket.out, name, value);
                 self.told.insert(name, value.to_owned());
             }
         }
@@ -204,10 +204,10 @@ impl Connection {
         };
         if matches!(returns, Returns::Described) {
             let schema = self.shown(name)?;
-            put_description(&mut self.wire.out, &schema, &[]);
+            put_description(&mut self.wire.socket.out, &schema, &[]);
         }
         for values in rows {
-            put(&mut self.wire.out, b'D', |out| {
+            put(&mut self.wire.socket.out, b'D', |out| {
                 put_count(out, values.len());
                 for value in values {
                     put_value(out, |out| out.put_slice(value.as_bytes()));
@@ -260,7 +260,7 @@ impl Connection {
         match returns {
             Some(Returns::Described) => {
                 rows.write_as(&[]);
-                put_description(&mut self.wire.out, rows.schema(), &[]);
+                put_description(&mut self.wire.socket.out, rows.schema(), &[]);
             }
             Some(Returns::In(formats)) => rows.write_as(formats),
             None => {}
@@ -286,9 +286,9 @@ impl Connection {
         let mut rows = self.ask(query).await?;
         let schema = Arc::clone(rows.schema());
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let mut copy = CopyOut::begin(&mut self.wire.out, options, &names);
+        let mut copy = CopyOut::begin(&mut self.wire.socket.out, options, &names);
         let written = self.write(&mut rows, Into::Copy(&mut copy), None).await?;
-        copy.end(&mut self.wire.out);
+        copy.end(&mut self.wire.socket.out);
         self.complete(&format!("COPY {written}"));
         Ok(())
     }
@@ -308,7 +308,7 @@ impl Connection {
         };
         let mut rows = self.start(name, &statement, values, formats).await?;
         if matches!(returns, Returns::Described) {
-            put_description(&mut self.wire.out, rows.schema(), &[]);
+            put_description(&mut self.wire.socket.out, rows.schema(), &[]);
         }
         let written = self.write(&mut rows, Into::Rows, None).await?;
         self.complete(&tag(statement.sql(), written));

@@ -9,7 +9,7 @@ use query::logql::{
     CELLS_MAX, Expr, LogEntry, LogQuery, LogRange, Metric, MetricValue, SeriesPieces, Steps,
     leaves, parse,
 };
-use query::{QueryStats, Question};
+use query::{QueryStats, Question, Session};
 use serde_json::Value as Json;
 use storage::Snapshot;
 
@@ -73,7 +73,11 @@ impl LokiRequest {
 
     async fn ask(&self, question: Question) -> query::Result<query::Answer> {
         let snapshot = Arc::clone(&self.snapshot);
-        self.app.serving.ask_at(&self.who, snapshot, question).await
+        let asked = self
+            .app
+            .serving
+            .ask_at(&self.who, snapshot, Session::default(), question);
+        asked.await
     }
 
     /// Returns the rows of a question.

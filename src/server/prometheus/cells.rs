@@ -8,6 +8,7 @@ use aggregator::Level;
 use aggregator::state::Histogram;
 use futures::StreamExt;
 use promql_parser::label::METRIC_NAME;
+use query::Session;
 use storage::Snapshot;
 
 use super::families::{Family, FamilyColumn, LEVEL};
@@ -168,7 +169,9 @@ impl<'a> Reader<'a> {
         has_end: bool,
     ) -> Result<FoundCells<V>> {
         let snapshot = Arc::clone(&self.snapshot);
-        let asked = self.serving.ask_at(self.who, snapshot, sql.into());
+        let asked = self
+            .serving
+            .ask_at(self.who, snapshot, Session::default(), sql.into());
         let (mut answer, keys) = (asked.await?, choice.keys.len());
         let mut found = FoundCells::new();
         while let Some(batch) = answer.stream.next().await {
@@ -206,7 +209,9 @@ impl<'a> Reader<'a> {
     ) -> Result<BTreeSet<Labels>> {
         let sql = choice.distinct(family, level, range);
         let snapshot = Arc::clone(&self.snapshot);
-        let asked = self.serving.ask_at(self.who, snapshot, sql.as_str().into());
+        let asked =
+            self.serving
+                .ask_at(self.who, snapshot, Session::default(), sql.as_str().into());
         let mut answer = asked.await?;
         let mut all = BTreeSet::new();
         while let Some(batch) = answer.stream.next().await {

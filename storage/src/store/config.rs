@@ -8,7 +8,7 @@ use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
 use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
 use crate::manifest::{COLUMNS_MAX, PartitionWidth, StreamMeta};
-use crate::model::{Name, StreamKind, TIME, access_fields};
+use crate::model::{COUNTER, Name, StreamKind, TIME, access_fields, counter_fields};
 use crate::record::quarantine_columns;
 use crate::retention::Retention;
 use crate::rollup_hook::{NoRollups, RollupHook};
@@ -109,6 +109,7 @@ impl Config {
             StreamKind::Access => (access_fields(), vec!["host", TIME]),
             StreamKind::Quarantine => (quarantine_columns(), vec![TIME]),
             StreamKind::Documents => (Vec::new(), vec![TIME]),
+            StreamKind::Counters => (counter_fields(), vec![COUNTER, TIME]),
         };
         let order_by = order_by.into_iter().map(str::to_owned).collect();
         StreamMeta {

@@ -166,6 +166,16 @@ impl Store {
         index::create(self.writable()?, stream, field, kind)
     }
 
+    /// Creates an index as [`Store::create_index`] does, also of a column that is not there yet: of
+    /// a stream that a first event will create, or that a document will bring. It is built once the
+    /// column is there.
+    ///
+    /// # Errors
+    /// As of [`Store::create_index`], but for a stream or a column that is missing.
+    pub fn want_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
+        index::want(self.writable()?, stream, field, kind)
+    }
+
     /// Drops an index and its files.
     ///
     /// # Errors

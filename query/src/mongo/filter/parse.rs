@@ -1,51 +1,42 @@
 //! Reads filters.
+//!
+//! # Invariants
+//! * Each level of conditions is counted before it is read, so that no filter can exhaust the
+//!   stack.
 
 use bson::{Bson, Document};
-use regex::{Regex, RegexBuilder};
 
-use super::predicate::{ComparedBy, Predicate};
-use super::{DEPTH_MAX, DocumentCondition, NODES_MAX};
+use super::comparison::{ComparedBy, ValueList};
+use super::operands::{modulo, size, types};
+use super::pattern::TextPattern;
+use super::predicate::{ElementCondition, Predicate};
+use super::{CONDITIONS_MAX, DEPTH_MAX, DocumentCondition, PATTERNS_MAX};
 use crate::mongo::error::{QueryError, Result};
-use crate::mongo::path::FieldPath;
-use crate::mongo::value::BsonNumber;
+use crate::mongo::expression::{Expression, ExpressionScope};
+use crate::mongo::path::DottedPath;
+use crate::mongo::value::is_true;
 
-/// Maximum bytes of a compiled expression.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
-
-/// Names of types with their numbers in BSON.
-const TYPES: [(&str, i32); 20] = [
-    ("double", 1),
-    ("string", 2),
-    ("object", 3),
-    ("array", 4),
-    ("binData", 5),
-    ("undefined", 6),
-    ("objectId", 7),
-    ("bool", 8),
-    ("date", 9),
-    ("null", 10),
-    ("regex", 11),
-    ("dbPointer", 12),
-    ("javascript", 13),
-    ("symbol", 14),
-    ("javascriptWithScope", 15),
-    ("int", 16),
-    ("timestamp", 17),
-    ("long", 18),
-    ("decimal", 19),
-    ("minKey", -1),
-];
-const MAX_KEY: (&str, i32) = ("maxKey", 127);
-/// The types that `number` stands for.
-const NUMBERS: [i32; 4] = [1, 16, 18, 19];
-
-/// Counts the conditions of a filter.
+/// Reads the parts of one filter, and counts its conditions.
 #[derive(Debug, Default)]
-pub(super) struct FilterParser {
-    nodes: usize,
+pub(super) struct FilterParser<'a> {
+    /// The variables of `$expr`; `None` if the filter is one of elements.
+    scope: Option<&'a ExpressionScope>,
+    /// True within `$elemMatch`, where `$expr` cannot stand.
+    is_in_element: bool,
+    conditions: usize,
+    /// Compiled expressions.
+    patterns: usize,
 }
 
-impl FilterParser {
+impl<'a> FilterParser<'a> {
+    /// Begins with the variables of `$expr`.
+    pub(super) fn new(scope: &'a ExpressionScope) -> Self {
+        Self {
+            scope: Some(scope),
+            ..Self::default()
+        }
+    }
+
     /// Reads the conditions of a document, all of which must hold.
     pub(super) fn document(
         &mut self,
@@ -55,30 +46,18 @@ impl FilterParser {
         self.enter(depth)?;
         let mut all = Vec::new();
         for (name, value) in filter {
-            match name.as_str() {
-                "$and" => all.push(DocumentCondition::All(self.list(name, value, depth)?)),
-                "$or" => all.push(DocumentCondition::Any(self.list(name, value, depth)?)),
-                "$nor" => all.push(DocumentCondition::None(self.list(name, value, depth)?)),
-                "$comment" => {}
-                "$expr" | "$where" | "$text" | "$jsonSchema" | "$alwaysTrue" | "$alwaysFalse" => {
-                    let message = format!(
-                        "{name} is not supported in filters; compare fields with values, or ask in SQL"
-                    );
-                    return Err(QueryError::not_supported(message));
-                }
-                operator if operator.starts_with('$') => {
-                    let message = format!(
-                        "unknown top level operator: {operator}. If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
-                    );
-                    return Err(QueryError::bad_value(message));
-                }
+            all.push(match name.as_str() {
+                "$and" => DocumentCondition::All(self.list(name, value, depth)?),
+                "$or" => DocumentCondition::Any(self.list(name, value, depth)?),
+                "$nor" => DocumentCondition::None(self.list(name, value, depth)?),
+                "$expr" => DocumentCondition::Expression(self.expression(value)?),
+                "$comment" => continue,
+                operator if operator.starts_with('$') => return Err(refused_at_top(operator)),
                 field => {
-                    let path = FieldPath::new(field);
-                    for predicate in self.field(value, depth + 1)? {
-                        all.push(DocumentCondition::Field(path.clone(), predicate));
-                    }
+                    let predicates = self.field(field, value, depth + 1)?;
+                    DocumentCondition::Field(DottedPath::of_filter(field)?, predicates)
                 }
-            }
+            });
         }
         Ok(match all.len() {
             1 => all.pop().expect("BUG: there is one"),
@@ -86,277 +65,288 @@ impl FilterParser {
         })
     }
 
+    fn expression(&self, value: &Bson) -> Result<Expression> {
+        match self.scope {
+            Some(scope) if !self.is_in_element => Expression::parse(value, scope),
+            _ => Err(QueryError::bad_value(
+                "$expr is within $elemMatch; it can stand beside the fields of a document alone",
+            )),
+        }
+    }
+
     fn enter(&mut self, depth: usize) -> Result<()> {
-        self.nodes += 1;
+        self.conditions += 1;
         if depth > DEPTH_MAX {
             let message = format!("the filter is nested more than {DEPTH_MAX} levels deep");
             return Err(QueryError::bad_value(message));
         }
-        if self.nodes > NODES_MAX {
-            let message = format!("the filter has more than {NODES_MAX} conditions");
+        if self.conditions > CONDITIONS_MAX {
+            let message = format!("the filter has more than {CONDITIONS_MAX} conditions");
             return Err(QueryError::bad_value(message));
         }
         Ok(())
     }
 
     fn list(&mut self, name: &str, value: &Bson, depth: usize) -> Result<Vec<DocumentCondition>> {
-        let Some(items) = value.as_array().filter(|items| !items.is_empty()) else {
-            return Err(QueryError::bad_value(format!(
-                "{name} must be a nonempty array"
-            )));
+        let Some(items) = value.as_array() else {
+            let message = format!("{name} needs an array of filters");
+            return Err(QueryError::bad_value(message));
         };
+        if items.is_empty() {
+            let message = format!("{name} needs at least one filter");
+            return Err(QueryError::bad_value(message));
+        }
         let conditions = items.iter().map(|item| match item {
             Bson::Document(filter) => self.document(filter, depth + 1),
-            _ => Err(QueryError::bad_value(
-                "$or/$and/$nor entries need to be full objects",
-            )),
+            _ => {
+                let message = format!("each element of {name} must be a filter");
+                Err(QueryError::bad_value(message))
+            }
         });
         conditions.collect()
     }
 
     /// Reads the conditions on a field: operators, or a value that it is equal to.
-    fn field(&mut self, value: &Bson, depth: usize) -> Result<Vec<Predicate>> {
+    fn field(&mut self, field: &str, value: &Bson, depth: usize) -> Result<Vec<Predicate>> {
         match value {
             Bson::Document(operators) if is_operators(operators) => {
-                self.operators(operators, depth)
+                self.operators(field, operators, depth)
             }
-            Bson::RegularExpression(regex) => {
-                self.enter(depth)?;
-                let pattern = pattern(regex.pattern.as_str(), regex.options.as_str())?;
-                Ok(vec![Predicate::Pattern(pattern)])
-            }
-            value => {
-                self.enter(depth)?;
-                Ok(vec![Predicate::Compare(ComparedBy::Eq, value.clone())])
-            }
+            value => Ok(vec![self.equality(value, depth)?]),
         }
     }
 
-    fn operators(&mut self, operators: &Document, depth: usize) -> Result<Vec<Predicate>> {
-        let mut predicates = Vec::new();
+    /// Reads a value that a field is equal to, or an expression that it matches.
+    fn equality(&mut self, value: &Bson, depth: usize) -> Result<Predicate> {
+        self.enter(depth)?;
+        match value {
+            Bson::RegularExpression(_) => Ok(Predicate::Pattern(self.pattern(value, None)?)),
+            value => comparison(ComparedBy::Eq, value),
+        }
+    }
+
+    fn operators(
+        &mut self,
+        field: &str,
+        operators: &Document,
+        depth: usize,
+    ) -> Result<Vec<Predicate>> {
+        let mut predicates = Vec::with_capacity(operators.len());
         for (name, value) in operators {
             self.enter(depth)?;
-            let compare = |comparison| Predicate::Compare(comparison, value.clone());
+            let not = |predicate| Predicate::Not(vec![predicate]);
             predicates.push(match name.as_str() {
-                "$eq" => compare(ComparedBy::Eq),
-                "$gt" => compare(ComparedBy::Gt),
-                "$gte" => compare(ComparedBy::Gte),
-                "$lt" => compare(ComparedBy::Lt),
-                "$lte" => compare(ComparedBy::Lte),
-                "$ne" => Predicate::Not(vec![compare(ComparedBy::Eq)]),
-                "$in" => any_of(name, value)?,
-                "$nin" => Predicate::Not(vec![any_of(name, value)?]),
-                "$exists" => match crate::mongo::value::is_true(Some(value)) {
-                    true => Predicate::Exists,
-                    false => Predicate::Not(vec![Predicate::Exists]),
-                },
+                "$eq" => comparison(ComparedBy::Eq, value)?,
+                "$gt" => order(ComparedBy::Gt, field, value)?,
+                "$gte" => order(ComparedBy::Gte, field, value)?,
+                "$lt" => order(ComparedBy::Lt, field, value)?,
+                "$lte" => order(ComparedBy::Lte, field, value)?,
+                "$ne" if matches!(value, Bson::RegularExpression(_)) => {
+                    return Err(QueryError::bad_value(
+                        "$ne takes no regular expression; use $not",
+                    ));
+                }
+                "$ne" => not(comparison(ComparedBy::Eq, value)?),
+                "$in" => self.any_of(name, value)?,
+                "$nin" => not(self.any_of(name, value)?),
+                "$exists" if is_true(Some(value)) => Predicate::Exists,
+                "$exists" => not(Predicate::Exists),
                 "$type" => Predicate::Type(types(value)?),
-                "$regex" => Predicate::Pattern(pattern_of(value, operators.get("$options"))?),
+                "$regex" => {
+                    let options = operators.get("$options");
+                    Predicate::Pattern(self.pattern(value, options)?)
+                }
                 "$options" if operators.contains_key("$regex") => continue,
-                "$options" => return Err(QueryError::bad_value("$options needs a $regex")),
+                "$options" => {
+                    return Err(QueryError::bad_value("$options has no $regex beside it"));
+                }
                 "$size" => Predicate::Size(size(value)?),
                 "$mod" => modulo(value)?,
-                "$elemMatch" => self.element(value, depth)?,
+                "$elemMatch" => Predicate::Element(self.element(value, depth)?),
                 "$all" => self.each(value, depth)?,
-                "$not" => self.not(value, depth)?,
+                "$not" => self.not(field, value, depth)?,
                 "$comment" => continue,
-                unknown => {
-                    return Err(QueryError::bad_value(format!(
-                        "unknown operator: {unknown}"
-                    )));
-                }
+                unknown => return Err(refused_at_field(unknown)),
             });
         }
         Ok(predicates)
     }
 
-    fn element(&mut self, value: &Bson, depth: usize) -> Result<Predicate> {
-        let Bson::Document(inside) = value else {
-            return Err(QueryError::bad_value("$elemMatch needs an Object"));
+    fn pattern(&mut self, value: &Bson, options: Option<&Bson>) -> Result<TextPattern> {
+        self.patterns += 1;
+        if self.patterns > PATTERNS_MAX {
+            let message = format!("the filter has more than {PATTERNS_MAX} regular expressions");
+            return Err(QueryError::bad_value(message));
+        }
+        if let Some(scope) = self.scope {
+            scope.count_pattern()?;
+        }
+        TextPattern::of_operator(value, options)
+    }
+
+    fn any_of(&mut self, name: &str, value: &Bson) -> Result<Predicate> {
+        let Bson::Array(items) = value else {
+            return Err(QueryError::bad_value(format!("{name} needs an array")));
         };
-        let is_logical = |name: &str| ["$and", "$or", "$nor"].contains(&name);
-        let first = inside.keys().next().map(String::as_str);
-        match is_operators(inside) && !first.is_some_and(is_logical) {
-            true => Ok(Predicate::ElementMeets(self.operators(inside, depth + 1)?)),
-            false => {
-                let condition = self.document(inside, depth + 1)?;
-                Ok(Predicate::ElementMatches(Box::new(condition)))
+        let (mut values, mut patterns) = (Vec::new(), Vec::new());
+        for item in items {
+            match item {
+                Bson::RegularExpression(_) => patterns.push(self.pattern(item, None)?),
+                Bson::Document(inside) if is_operators(inside) => {
+                    return Err(QueryError::bad_value(format!(
+                        "{name} takes values, and no operators"
+                    )));
+                }
+                Bson::Undefined => {
+                    let message = format!("{name} takes no undefined value");
+                    return Err(QueryError::bad_value(message));
+                }
+                item => {
+                    check_depth(item)?;
+                    values.push(item.clone());
+                }
             }
         }
+        let values = ValueList::new(values);
+        Ok(Predicate::In { values, patterns })
+    }
+
+    /// Reads the operand of `$elemMatch`.
+    pub(super) fn element(&mut self, operand: &Bson, depth: usize) -> Result<ElementCondition> {
+        let outside = std::mem::replace(&mut self.is_in_element, true);
+        let condition = self.element_without_expr(operand, depth);
+        self.is_in_element = outside;
+        condition
+    }
+
+    fn element_without_expr(&mut self, operand: &Bson, depth: usize) -> Result<ElementCondition> {
+        let Bson::Document(inside) = operand else {
+            return Err(QueryError::bad_value("$elemMatch needs a document"));
+        };
+        let has_fields = ["$and", "$or", "$nor", "$comment", "$expr", "$where"];
+        let first = inside.keys().next().map_or("", String::as_str);
+        let is_value = first.starts_with('$') && !has_fields.contains(&first);
+        Ok(match is_value {
+            true => ElementCondition::Value(self.operators("", inside, depth + 1)?),
+            false => ElementCondition::Fields(Box::new(self.document(inside, depth + 1)?)),
+        })
     }
 
     fn each(&mut self, value: &Bson, depth: usize) -> Result<Predicate> {
         let Bson::Array(items) = value else {
             return Err(QueryError::bad_value("$all needs an array"));
         };
-        let mut each = Vec::new();
-        for item in items {
-            match item {
-                Bson::Document(inside)
-                    if inside.keys().next().is_some_and(|n| n == "$elemMatch") =>
-                {
-                    each.extend(self.operators(inside, depth + 1)?);
+        let is_of_elements = items.first().and_then(element_operand).is_some();
+        let predicates = items
+            .iter()
+            .map(|item| match (element_operand(item), item) {
+                (Some(operand), _) if is_of_elements => {
+                    Ok(Predicate::Element(self.element(operand, depth + 1)?))
                 }
-                Bson::Document(inside) if is_operators(inside) => {
-                    return Err(QueryError::bad_value("no $ expressions in $all"));
-                }
-                item => each.extend(self.field(item, depth + 1)?),
-            }
-        }
-        Ok(Predicate::Each(each))
+                (None, _) if is_of_elements => Err(QueryError::bad_value(
+                    "$all takes either values or conditions of $elemMatch",
+                )),
+                (_, Bson::Document(inside)) if is_operators(inside) => Err(QueryError::bad_value(
+                    "$all takes values, and of operators $elemMatch alone",
+                )),
+                (_, item) => self.equality(item, depth + 1),
+            });
+        Ok(Predicate::Each(predicates.collect::<Result<_>>()?))
     }
 
-    fn not(&mut self, value: &Bson, depth: usize) -> Result<Predicate> {
+    fn not(&mut self, field: &str, value: &Bson, depth: usize) -> Result<Predicate> {
         match value {
-            Bson::RegularExpression(_) => Ok(Predicate::Not(self.field(value, depth + 1)?)),
-            Bson::Document(inside) if is_operators(inside) => {
-                Ok(Predicate::Not(self.operators(inside, depth + 1)?))
+            Bson::RegularExpression(_) => {
+                Ok(Predicate::Not(vec![self.equality(value, depth + 1)?]))
             }
-            _ => Err(QueryError::bad_value("$not needs a regex or a document")),
+            Bson::Document(inside) if inside.is_empty() => {
+                Err(QueryError::bad_value("$not needs a condition"))
+            }
+            Bson::Document(inside) => {
+                Ok(Predicate::Not(self.operators(field, inside, depth + 1)?))
+            }
+            _ => Err(QueryError::bad_value(
+                "$not needs operators or a regular expression",
+            )),
         }
     }
 }
 
-/// Returns whether a document has operators in the place of a value.
+/// Returns the operand of an `$elemMatch` in the list of `$all`.
+fn element_operand(item: &Bson) -> Option<&Bson> {
+    let (name, operand) = item.as_document()?.iter().next()?;
+    (name == "$elemMatch").then_some(operand)
+}
+
+/// Returns whether a document has operators in the place of a value. A reference to another
+/// document, which has `$ref` and `$id`, is a value.
 fn is_operators(document: &Document) -> bool {
-    document
-        .keys()
-        .next()
-        .is_some_and(|name| name.starts_with('$'))
+    let first = document.keys().next();
+    let is_reference = || document.contains_key("$ref") && document.contains_key("$id");
+    first.is_some_and(|name| name.starts_with('$')) && !is_reference()
 }
 
-fn any_of(name: &str, value: &Bson) -> Result<Predicate> {
-    let Bson::Array(items) = value else {
-        return Err(QueryError::bad_value(format!("{name} needs an array")));
-    };
-    let (mut values, mut patterns) = (Vec::new(), Vec::new());
-    for item in items {
-        match item {
-            Bson::RegularExpression(regex) => {
-                patterns.push(pattern(regex.pattern.as_str(), regex.options.as_str())?);
-            }
-            Bson::Document(inside) if is_operators(inside) => {
-                return Err(QueryError::bad_value(format!("cannot nest $ under {name}")));
-            }
-            item => values.push(item.clone()),
-        }
-    }
-    Ok(Predicate::In { values, patterns })
-}
-
-fn types(value: &Bson) -> Result<Vec<i32>> {
-    let of = |value: &Bson| -> Result<Vec<i32>> {
-        if let Bson::String(name) = value {
-            if name == "number" {
-                return Ok(NUMBERS.to_vec());
-            }
-            let known = TYPES
-                .iter()
-                .chain([&MAX_KEY])
-                .find(|(known, _)| known == name);
-            let known = known.map(|(_, number)| vec![*number]);
-            let unknown = || QueryError::bad_value(format!("Unknown type name alias: {name}"));
-            return known.ok_or_else(unknown);
-        }
-        let number = BsonNumber::of(value).and_then(|number| number.to_integer());
-        let known = |number: &i64| {
-            let numbers = TYPES.iter().chain([&MAX_KEY]);
-            numbers
-                .map(|(_, known)| i64::from(*known))
-                .any(|known| known == *number)
-        };
-        let wrong = || QueryError::bad_value(format!("Invalid numerical type code: {value}"));
-        let number = number.filter(known).ok_or_else(wrong)?;
-        Ok(vec![
-            i32::try_from(number).expect("BUG: it is one of the table"),
-        ])
-    };
-    match value {
-        Bson::Array(items) if items.is_empty() => Err(QueryError::failed_to_parse(
-            "$type must match at least one type",
-        )),
-        Bson::Array(items) => Ok(items.iter().map(of).collect::<Result<Vec<_>>>()?.concat()),
-        value => of(value),
-    }
-}
-
-fn size(value: &Bson) -> Result<i64> {
-    let number = BsonNumber::of(value).and_then(|number| number.to_integer());
-    let number = number.ok_or_else(|| {
-        QueryError::failed_to_parse(format!(
-            "Failed to parse $size. Expected an integer: {value}"
-        ))
-    })?;
-    match number < 0 {
-        true => Err(QueryError::bad_value(format!(
-            "Failed to parse $size. Expected a non-negative number in: $size: {number}"
-        ))),
-        false => Ok(number),
-    }
-}
-
-fn modulo(value: &Bson) -> Result<Predicate> {
-    let items = value.as_array().map(Vec::as_slice);
-    let Some([divisor, remainder]) = items else {
+fn comparison(comparison: ComparedBy, value: &Bson) -> Result<Predicate> {
+    if matches!(value, Bson::Undefined) {
         return Err(QueryError::bad_value(
-            "malformed mod, needs to be an array of two numbers",
+            "a field cannot be compared with undefined",
         ));
-    };
-    let whole = |value: &Bson| {
-        let number = match BsonNumber::of(value)? {
-            BsonNumber::Double(double) => BsonNumber::Double(double.trunc()),
-            number => number,
-        };
-        number.to_integer()
-    };
-    let (Some(divisor), Some(remainder)) = (whole(divisor), whole(remainder)) else {
-        return Err(QueryError::bad_value(
-            "malformed mod, divisor or remainder not a number",
-        ));
-    };
-    match divisor {
-        0 => Err(QueryError::bad_value("divisor cannot be 0")),
-        divisor => Ok(Predicate::Modulo(divisor, remainder)),
+    }
+    check_depth(value)?;
+    Ok(Predicate::Compare(comparison, value.clone()))
+}
+
+fn order(order: ComparedBy, field: &str, value: &Bson) -> Result<Predicate> {
+    if matches!(value, Bson::RegularExpression(_)) {
+        let message = format!("'{field}' has no order against a regular expression");
+        return Err(QueryError::bad_value(message));
+    }
+    comparison(order, value)
+}
+
+/// Refuses a value that is too deep to be compared within the stack.
+fn check_depth(value: &Bson) -> Result<()> {
+    match is_deeper(value, DEPTH_MAX) {
+        true => {
+            let message = format!("a value is nested more than {DEPTH_MAX} levels deep");
+            Err(QueryError::bad_value(message))
+        }
+        false => Ok(()),
     }
 }
 
-fn pattern_of(value: &Bson, options: Option<&Bson>) -> Result<Regex> {
-    let options = match options {
-        None => None,
-        Some(Bson::String(options)) => Some(options.as_str()),
-        Some(_) => return Err(QueryError::bad_value("$options has to be a string")),
-    };
+fn is_deeper(value: &Bson, levels: usize) -> bool {
+    let inside = |value: &Bson| is_deeper(value, levels - 1);
     match value {
-        Bson::String(text) => pattern(text, options.unwrap_or_default()),
-        Bson::RegularExpression(regex) => pattern(
-            regex.pattern.as_str(),
-            options.unwrap_or(regex.options.as_str()),
-        ),
-        _ => Err(QueryError::bad_value("$regex has to be a string")),
+        Bson::Document(_) | Bson::Array(_) if levels == 0 => true,
+        Bson::Document(document) => document.values().any(inside),
+        Bson::Array(items) => items.iter().any(inside),
+        _ => false,
     }
 }
 
-fn pattern(text: &str, options: &str) -> Result<Regex> {
-    let mut builder = RegexBuilder::new(text);
-    builder.size_limit(PATTERN_BYTES_MAX);
-    for option in options.chars() {
-        match option {
-            'i' => builder.case_insensitive(true),
-            'm' => builder.multi_line(true),
-            's' => builder.dot_matches_new_line(true),
-            'x' => builder.ignore_whitespace(true),
-            // Every text is UTF-8.
-            'u' => &mut builder,
-            other => {
-                let message = format!("invalid flag in regex options: {other}");
-                return Err(QueryError::located(51108, message));
-            }
-        };
-    }
-    builder.build().map_err(|error| {
-        QueryError::located(
-            51091,
-            format!("Regular expression is invalid: {error}; look-around and back-references are not supported"),
-        )
-    })
+fn refused_at_top(operator: &str) -> QueryError {
+    let remedy = match operator {
+        "$where" => "write the condition with query operators, or ask in SQL",
+        "$text" => "use $regex",
+        "$jsonSchema" => "use $type and $exists",
+        "$sampleRate" | "$alwaysTrue" | "$alwaysFalse" => "ask in SQL",
+        _ => {
+            return QueryError::bad_value(format!(
+                "unknown top level operator: {operator}; $and, $or and $nor join filters"
+            ));
+        }
+    };
+    QueryError::not_supported(format!("{operator} is not supported; {remedy}"))
+}
+
+fn refused_at_field(operator: &str) -> QueryError {
+    let remedy = match operator {
+        "$near" | "$nearSphere" | "$geoNear" | "$geoWithin" | "$geoIntersects" | "$within" => {
+            "compare the coordinates with $gte and $lte"
+        }
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => "use $mod or SQL",
+        _ => return QueryError::bad_value(format!("unknown operator: {operator}")),
+    };
+    QueryError::not_supported(format!("{operator} is not supported; {remedy}"))
 }

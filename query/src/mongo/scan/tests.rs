@@ -8,7 +8,8 @@ use super::*;
 fn condition(data_type: &DataType, filter: &bson::Document) -> Option<String> {
     let filter = Filter::parse(filter).unwrap();
     let conjuncts = filter.conjuncts();
-    let condition = owned(&conjuncts[0]).condition(data_type)?;
+    let test = owned(&conjuncts[0]);
+    let condition = test.condition(&ident(test.path()), data_type)?;
     Some(condition.to_string())
 }
 

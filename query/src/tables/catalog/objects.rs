@@ -8,7 +8,7 @@ use datafusion::catalog::SchemaProvider;
 use datafusion::datasource::{TableProvider, TableType};
 use storage::{Name, Snapshot};
 
-use super::{Inner, SYSTEM, SchemaKind, TablesOf};
+use super::{Catalog, Inner, SYSTEM, SchemaKind, TablesOf};
 use crate::postgres::comments;
 use crate::postgres::objects::{ColumnObject, Objects, TableObject};
 
@@ -17,6 +17,14 @@ impl Inner {
     pub(super) fn objects(self: &Arc<Self>) -> Arc<Objects> {
         let objects = self.objects.get_or_init(|| Arc::new(made(self)));
         Arc::clone(objects)
+    }
+}
+
+impl Catalog {
+    /// Returns the names of a rollup's keys; `None` when there is none of that name.
+    pub(crate) fn keys_of(&self, rollup: &str) -> Option<Vec<String>> {
+        let keys = self.inner.rollup(rollup)?.definition.by().iter();
+        Some(keys.map(|key| key.name.clone()).collect())
     }
 }
 

@@ -10,7 +10,7 @@ use super::Rebuilder;
 use super::parts::Places;
 use crate::detached::Card;
 use crate::manifest::{PartitionWidth, StreamMeta};
-use crate::model::{Column, ColumnType, Name, QUARANTINE, SEQ, StreamKind};
+use crate::model::{COUNTER, Column, ColumnType, INCREMENT, Name, QUARANTINE, SEQ, StreamKind};
 use crate::part;
 
 const WIDTHS: [PartitionWidth; 3] = [
@@ -58,6 +58,7 @@ impl Rebuilder<'_> {
                 match kind {
                     StreamKind::Access => "an access log",
                     StreamKind::Documents => "documents",
+                    StreamKind::Counters => "counters",
                     StreamKind::Quarantine => "quarantined items",
                 }
             ));
@@ -83,9 +84,14 @@ impl Rebuilder<'_> {
         // a column of 16 bits. An access log without any status has no such column either, and is
         // taken for documents: all its values are there, in columns of the same names.
         let is_status = |f: &Column| &*f.name == "status" && f.column_type == ColumnType::Int16;
-        match columns.iter().any(is_status) {
-            true => StreamKind::Access,
-            false => StreamKind::Documents,
+        let is_counted = |f: &Column| &*f.name == INCREMENT && f.column_type == ColumnType::Int64;
+        let is_counter = |f: &Column| &*f.name == COUNTER && f.column_type == ColumnType::Text;
+        if columns.iter().any(is_status) {
+            StreamKind::Access
+        } else if columns.iter().any(is_counted) && columns.iter().any(is_counter) {
+            StreamKind::Counters
+        } else {
+            StreamKind::Documents
         }
     }
 

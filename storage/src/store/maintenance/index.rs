@@ -20,7 +20,7 @@ use crate::file::{create_dir_durably, write_durably};
 use crate::index::{self, IndexKind, IndexName};
 use crate::job_log::{Job, Running, Said};
 use crate::manifest::PartMeta;
-use crate::model::Name;
+use crate::model::{ID, Name, REST, SEQ, StreamKind, TIME};
 use crate::snapshot::Snapshot;
 use crate::store::Shared;
 use crate::store::pace::{Pace, wait_for_others};
@@ -65,13 +65,39 @@ pub(in crate::store) fn open(shared: &Shared) -> Result<()> {
 }
 
 pub(super) fn create(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
-    let invalid = |why| Error::invalid(format!("{field:?} of {stream} cannot be indexed: {why}"));
     {
         let state = shared.state.lock();
         let meta = state.streams.get(stream);
         let meta = meta.ok_or_else(|| Error::invalid(format!("there is no stream {stream}")))?;
-        index::suits(meta, field).map_err(invalid)?;
+        index::suits(meta, field).map_err(|why| unsuited(stream, field, &why))?;
     }
+    add(shared, stream, field, kind)
+}
+
+/// Creates an index of a column that may not be there yet.
+pub(super) fn want(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
+    if [ID, REST, SEQ, TIME].contains(&field) {
+        return Err(unsuited(stream, field, "it is a column of the store's own"));
+    }
+    {
+        let state = shared.state.lock();
+        // Only documents bring columns.
+        let meta = state
+            .streams
+            .get(stream)
+            .filter(|meta| meta.kind != StreamKind::Documents || meta.column_type(field).is_some());
+        if let Some(meta) = meta {
+            index::suits(meta, field).map_err(|why| unsuited(stream, field, &why))?;
+        }
+    }
+    add(shared, stream, field, kind)
+}
+
+fn unsuited(stream: &Name, field: &str, why: &str) -> Error {
+    Error::invalid(format!("{field:?} of {stream} cannot be indexed: {why}"))
+}
+
+fn add(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
     let name = IndexName {
         stream: stream.clone(),
         field: field.to_owned(),

@@ -196,6 +196,28 @@ fn what_cannot_be_indexed_is_refused_with_its_reason() {
 }
 
 #[test]
+fn an_index_is_wanted_before_its_column_is_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    let want = |field: &str| store.want_index(&events(), field, IndexKind::Inverted);
+    assert!(want("host").expect("no stream yet"));
+    assert_eq!(counts(&store), (0, 0));
+    seal(&store, 0..2);
+    assert_eq!(counts(&store), (2, 0));
+    assert_eq!(store.build_indexes().expect("builds").parts, 2);
+    assert!(is_right(&store));
+    assert!(!want("host").expect("known"));
+    // A document may bring a column; the store's own are none to index.
+    assert!(want("later").expect("not there yet"));
+    assert_eq!(store.build_indexes().expect("nothing to do").parts, 0);
+    for own in ["_id", "_rest", "_seq", "time"] {
+        let refused = want(own).expect_err("its own").to_string();
+        assert!(refused.contains("cannot be indexed"), "{refused}");
+    }
+    store.drop_index(&events(), "later").expect("wanted");
+}
+
+#[test]
 fn the_configuration_adds_indexes_and_keeps_them() {
     let dir = tempfile::tempdir().expect("a directory");
     let configured = || {

@@ -1,0 +1,268 @@
+//! `aggregate`: pipelines over the documents of a collection.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+use ingest::Format;
+use query::mongo::{
+    CountedScan, ExpressionContext, Filter, KeptBytes, Pipeline, PipelineContext, PipelineSink,
+    is_natural,
+};
+
+use super::read::{CollectionRead, counted, surroundings};
+use super::write::{BatchRecords, WriteTerms, store};
+use crate::mongo::command::{MongoCommand, number};
+use crate::mongo::counted::CountedReading;
+use crate::mongo::cursor::{BatchOptions, MongoCursor};
+use crate::mongo::error::{CommandError, Result, code};
+use crate::mongo::namespace::Collection;
+use crate::mongo::reading::{DocumentReading, RowForm};
+use crate::mongo::session::MongoConnection;
+use crate::mongo::source::{ArrivalReading, DocumentSource, PipelineReading};
+use crate::serve::{Client, Length};
+
+const FIELDS: [&str; 7] = [
+    "pipeline",
+    "cursor",
+    "allowDiskUse",
+    "hint",
+    "let",
+    "bypassDocumentValidation",
+    "fromMongos",
+];
+/// Maximum bytes that the stages of a pipeline keep, as those of one stage in MongoDB.
+const KEPT_BYTES_MAX: usize = 100 << 20;
+
+/// `aggregate`
+pub(super) async fn aggregate(
+    connection: &mut MongoConnection,
+    command: &MongoCommand<'_>,
+) -> Result<Document> {
+    if command.get("collation").is_some() {
+        let message = "'aggregate.collation' is not supported; texts compare by their bytes";
+        return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+    }
+    command.check_fields(&FIELDS)?;
+    if command.text("aggregate").is_err() {
+        let message = "an aggregation without a collection is not supported; name a stream";
+        return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+    }
+    let read = CollectionRead::of(connection, command, command.collection()?)?;
+    let asked = Aggregation::of(connection, command)?;
+    let sink = asked.pipeline.sink().cloned();
+    let documents = match sink {
+        None => batch_documents(command)?,
+        Some(_) => None,
+    };
+    let output = match &sink {
+        None => None,
+        Some(sink) => Some(output_terms(connection, command, &read.client, sink)?),
+    };
+    let reading = PipelineReading::begin(connection, command, &read, asked);
+    let reading = reading.await?;
+    if let Some(terms) = output {
+        write_results(connection, &read.client, terms, reading).await?;
+        let none: [Bson; 0] = [];
+        return Ok(doc! { "cursor": { "firstBatch": none, "id": 0_i64, "ns": &read.namespace } });
+    }
+    let source = DocumentSource::Pipeline(Box::new(reading));
+    let options = BatchOptions {
+        owner: read.client.name(),
+        namespace: &read.namespace,
+        documents,
+        is_single: false,
+    };
+    let mongo = Arc::clone(&connection.mongo);
+    let first = mongo.cursors.first(MongoCursor::new(source), options);
+    connection.until_gone(first).await?
+}
+
+/// Returns the terms of `$out` or `$merge`. Events are immutable, so both only make a new stream.
+fn output_terms(
+    connection: &MongoConnection,
+    command: &MongoCommand<'_>,
+    client: &Client,
+    sink: &PipelineSink,
+) -> Result<WriteTerms> {
+    let (stage, into) = match sink {
+        PipelineSink::Out(into) => ("$out", into),
+        PipelineSink::Merge { into, .. } => ("$merge", into),
+    };
+    let serving = connection.serving();
+    let database = match &into.database {
+        Some(database) => database,
+        None => command.database()?,
+    };
+    let named = into.collection.as_str();
+    let terms =
+        WriteTerms::into_collection(serving, client, command, (database, named), Format::Bson)?;
+    if serving
+        .store
+        .snapshot()
+        .streams()
+        .contains_key(&terms.stream)
+    {
+        let message = format!(
+            "{stage} makes a new stream, and {} exists: events are immutable. A rollup keeps such results up to date: see [rollup.NAME]",
+            terms.stream
+        );
+        return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+    }
+    Ok(terms)
+}
+
+/// Stores the results of a pipeline as one batch: all of them, or none.
+async fn write_results(
+    connection: &mut MongoConnection,
+    client: &Client,
+    terms: WriteTerms,
+    mut results: PipelineReading,
+) -> Result<()> {
+    let serving = Arc::clone(connection.serving());
+    let bytes_max = serving.config.server.batch_bytes_max.0;
+    let writing = async {
+        let (mut brought, mut bytes) = (BatchRecords::default(), 0);
+        while let Some(result) = results.next().await? {
+            let result = result.to_vec().map_err(|error| {
+                CommandError::new(code::BAD_VALUE, format!("a result is no document: {error}"))
+            })?;
+            bytes += result.len();
+            if bytes as u64 > bytes_max {
+                let message = format!(
+                    "the results have more than {bytes_max} bytes, the most of one batch (server.batch_bytes_max); make fewer, or write them in parts"
+                );
+                return Err(CommandError::new(code::BSON_OBJECT_TOO_LARGE, message));
+            }
+            brought.indexes.push(brought.indexes.len());
+            brought.records.push(&result);
+        }
+        store(&serving, client, terms, brought, Length::of(bytes))
+            .await?
+            .succeed()
+    };
+    connection.until_gone(writing).await?
+}
+
+impl PipelineReading {
+    /// Begins to read the documents of a pipeline: counts of equal ones where these are enough.
+    async fn begin(
+        connection: &mut MongoConnection,
+        command: &MongoCommand<'_>,
+        read: &CollectionRead,
+        asked: Aggregation,
+    ) -> Result<Self> {
+        let serving = Arc::clone(connection.serving());
+        let terms = CollectionRead::terms(command, asked.filter, asked.expressions)?;
+        let context = PipelineContext {
+            expressions: terms.expressions.clone(),
+            kept: KeptBytes::new(KEPT_BYTES_MAX),
+        };
+        let run = asked.pipeline.start(asked.first_stage, &context);
+        let snapshot = serving.store.snapshot();
+        let form = RowForm::of(&serving, &read.client, &read.collection);
+        let scan = match (&read.collection, form) {
+            (Collection::Stream(stream), Some(RowForm::Events(_))) => {
+                let uses = asked.pipeline.counted_inputs(asked.first_stage);
+                let uses = uses.filter(|_| !command.get("hint").is_some_and(is_natural));
+                let meta = snapshot.streams().get(stream);
+                meta.zip(uses).and_then(|(meta, uses)| {
+                    let scan = CountedScan::new((stream, meta), &terms.filter, &uses)?;
+                    Some((scan, meta.kind))
+                })
+            }
+            _ => None,
+        };
+        let beginning = async {
+            let client = &read.client;
+            let Some((scan, kind)) = scan else {
+                let collection = &read.collection;
+                let reading = DocumentReading::begin(&serving, client, collection, terms).await?;
+                let reading = ArrivalReading::begin(reading, u64::MAX).await?;
+                return Ok(Self::new(reading, run, context.kept));
+            };
+            let ask = |question| {
+                let snapshot = Arc::clone(&snapshot);
+                serving.ask_at(client, snapshot, terms.session(), question)
+            };
+            let counted = ask(scan.counted).await?;
+            let others = match scan.others {
+                Some(others) => Some(ask(others).await?),
+                None => None,
+            };
+            let deadline = context.expressions.deadline;
+            let counted = CountedReading::new(counted, kind, deadline);
+            let others = DocumentReading::of_answer(client, (others, form), terms);
+            let others = ArrivalReading::begin(others, u64::MAX).await?;
+            Ok(Self::new(others, run, context.kept).after(counted))
+        };
+        connection.until_gone(beginning).await?
+    }
+}
+
+/// An aggregation that is understood.
+pub(super) struct Aggregation {
+    pipeline: Pipeline,
+    /// The conditions that come first: they choose the documents that are read.
+    pub(super) filter: Filter,
+    /// The stage behind them.
+    first_stage: usize,
+    pub(super) expressions: ExpressionContext,
+}
+
+impl Aggregation {
+    /// Reads the pipeline of a command.
+    ///
+    /// # Errors
+    /// The reason for which it cannot be understood.
+    pub(super) fn of(connection: &MongoConnection, command: &MongoCommand<'_>) -> Result<Self> {
+        let stages = stages(command)?;
+        let (expressions, scope) = surroundings(connection, command)?;
+        let pipeline = Pipeline::parse(&stages, &scope)?;
+        let conditions = stages.iter().map_while(|stage| stage.get("$match"));
+        let conditions: Vec<Bson> = conditions.cloned().collect();
+        let (first_stage, mut filter) = (conditions.len(), Document::new());
+        if !conditions.is_empty() {
+            filter.insert("$and", conditions);
+        }
+        Ok(Self {
+            pipeline,
+            filter: Filter::parse_in(&filter, &scope)?,
+            first_stage,
+            expressions,
+        })
+    }
+}
+
+/// Returns the stages of the pipeline.
+fn stages(command: &MongoCommand<'_>) -> Result<Vec<Document>> {
+    let wrong = || {
+        let message = "'aggregate.pipeline' is an array of stages, each an object";
+        CommandError::new(code::TYPE_MISMATCH, message)
+    };
+    let Some(Bson::Array(stages)) = command.get("pipeline") else {
+        return Err(wrong());
+    };
+    let stages = stages.iter().map(|stage| stage.as_document().cloned());
+    stages.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+}
+
+/// Returns the maximum documents of the first batch; `None` if the client names none.
+fn batch_documents(command: &MongoCommand<'_>) -> Result<Option<usize>> {
+    let Some(cursor) = command.document("cursor")? else {
+        let message = "'aggregate.cursor' is missing; write cursor: {}";
+        return Err(CommandError::new(code::FAILED_TO_PARSE, message));
+    };
+    if let Some(other) = cursor.keys().find(|name| *name != "batchSize") {
+        let message = format!("'aggregate.cursor' has no field '{other}'");
+        return Err(CommandError::new(code::UNKNOWN_FIELD, message));
+    }
+    let Some(size) = cursor.get("batchSize") else {
+        return Ok(None);
+    };
+    let size = number(size).ok_or_else(|| {
+        let message = format!("'cursor.batchSize' is {size}; it must be a number");
+        CommandError::new(code::TYPE_MISMATCH, message)
+    })?;
+    let documents = counted("cursor.batchSize", size)?;
+    Ok(Some(usize::try_from(documents).unwrap_or(usize::MAX)))
+}

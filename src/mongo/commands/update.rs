@@ -1,0 +1,337 @@
+//! `update`: upserts of counters.
+//!
+//! An update by `$inc` and `$setOnInsert` alone commutes with all others, so it is stored as
+//! events: one for each increment, and one that begins a counter and has its fixed fields.
+//!
+//! # Invariants
+//! * An update is stored whole or not at all, and a repeated one once.
+//! * A counter has an event with its fixed fields before its first increment, or in its batch.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+use futures::StreamExt as _;
+use ingest::Format;
+use query::mongo::{FIXED, begun_counter, counter_text};
+use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name};
+
+use super::write::{BatchRecords, WriteError, WriteTerms, store};
+use crate::mongo::command::MongoCommand;
+use crate::mongo::counters::KnownCounters;
+use crate::mongo::error::{CommandError, Result, code};
+use crate::mongo::hello::BATCH_DOCUMENTS_MAX;
+use crate::mongo::message::MongoMessage;
+use crate::mongo::session::MongoConnection;
+use crate::serve::{Length, Serving};
+
+const FIELDS: [&str; 4] = ["ordered", "bypassDocumentValidation", "updates", "let"];
+/// Fields of an update that change no meaning of it.
+const UPDATE_FIELDS: [&str; 5] = ["q", "u", "upsert", "multi", "hint"];
+/// Maximum increments of an update: those of a day by minutes, with room.
+const INCREMENTS_MAX: usize = 10_000;
+const IMMUTABLE: &str = "events are immutable: a counter takes $inc and $setOnInsert alone";
+
+/// An update of one counter.
+#[derive(Debug, PartialEq)]
+struct CounterUpdate {
+    id: Bson,
+    /// The fields that the counter begins with.
+    fixed: Document,
+    increments: Vec<(String, i64)>,
+    is_upsert: bool,
+}
+
+/// `update`
+pub(super) async fn update(
+    connection: &mut MongoConnection,
+    command: &MongoCommand<'_>,
+    message: &MongoMessage,
+) -> Result<Document> {
+    if command.is_in_transaction() {
+        let message = "there are no transactions: an update is stored whole or not at all";
+        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
+    }
+    command.check_fields(&FIELDS)?;
+    let client = connection.client(command.name)?;
+    let serving = Arc::clone(connection.serving());
+    let terms = WriteTerms::of(&serving, &client, command, Format::Counters)?;
+    let documents = command.documents("updates")?;
+    if documents.is_empty() || documents.len() > BATCH_DOCUMENTS_MAX {
+        let found = documents.len();
+        let message =
+            format!("'update' has from 1 to {BATCH_DOCUMENTS_MAX} updates, and not {found}");
+        return Err(CommandError::new(code::INVALID_LENGTH, message));
+    }
+    let mongo = Arc::clone(&connection.mongo);
+    let begun = Begun {
+        serving: &serving,
+        stream: terms.stream.clone(),
+        known: &mongo.counters,
+    };
+    let mut effect = UpdateEffect::default();
+    effect.brought.body = Some(documents.concat());
+    for (index, bytes) in documents.iter().enumerate() {
+        let applied = async {
+            let update = CounterUpdate::parse(bytes)?;
+            effect.apply(index, update, &begun).await
+        };
+        if let Err(error) = applied.await {
+            effect.brought.errors.push(WriteError {
+                index,
+                code: error.code,
+                message: error.message,
+            });
+            if terms.ordered {
+                break;
+            }
+        }
+    }
+    let length = Length::of(message.length());
+    let stored = store(&serving, &client, terms, effect.brought, length).await;
+    let stored = stored.inspect_err(|_| begun.forget(&effect.begun))?;
+    let mut answer = doc! { "n": effect.matched, "nModified": effect.modified };
+    if !effect.upserted.is_empty() {
+        answer.insert("upserted", effect.upserted);
+    }
+    stored.put_failures(&mut answer);
+    Ok(answer)
+}
+
+/// The events of the updates of a command, and what its answer says of them.
+#[derive(Debug, Default)]
+struct UpdateEffect {
+    brought: BatchRecords,
+    matched: i32,
+    modified: i32,
+    upserted: Vec<Document>,
+    /// The texts of the counters that begin.
+    begun: Vec<String>,
+}
+
+impl UpdateEffect {
+    async fn apply(&mut self, index: usize, update: CounterUpdate, all: &Begun<'_>) -> Result<()> {
+        let counter = counter_text(&update.id);
+        let is_there = all.has(&counter, update.is_upsert).await?;
+        if !is_there && !update.is_upsert {
+            return Ok(());
+        }
+        self.matched += 1;
+        let event = doc! { COUNTER: &counter, COUNTER_PATH: "", INCREMENT: 0_i64 };
+        if is_there {
+            self.modified += i32::from(update.increments.iter().any(|(_, by)| *by != 0));
+        } else {
+            let number = i32::try_from(index).unwrap_or(i32::MAX);
+            self.upserted
+                .push(doc! { "index": number, "_id": update.id });
+            self.begun.push(counter);
+            let mut event = event.clone();
+            event.insert(FIXED, update.fixed);
+            self.push(index, &event)?;
+        }
+        for (path, by) in update.increments.into_iter().filter(|(_, by)| *by != 0) {
+            let mut event = event.clone();
+            event.insert(COUNTER_PATH, path);
+            event.insert(INCREMENT, by);
+            self.push(index, &event)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, index: usize, event: &Document) -> Result<()> {
+        let event = event.to_vec().map_err(|error| {
+            CommandError::new(
+                code::BAD_VALUE,
+                format!("the update is no document: {error}"),
+            )
+        })?;
+        self.brought.records.push(&event);
+        self.brought.indexes.push(index);
+        Ok(())
+    }
+}
+
+impl CounterUpdate {
+    /// Reads an update.
+    ///
+    /// # Errors
+    /// If it is another update than that of a counter.
+    fn parse(bytes: &[u8]) -> Result<Self> {
+        let update = Document::from_reader(bytes)
+            .map_err(|e| CommandError::new(code::INVALID_BSON, format!("not BSON: {e}")))?;
+        if let Some(other) = update
+            .keys()
+            .find(|name| !UPDATE_FIELDS.contains(&name.as_str()))
+        {
+            let message = format!("'updates.{other}' is not supported: {IMMUTABLE}");
+            return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+        }
+        let missing = |name: &str| {
+            let message = format!("'updates.{name}' is missing, or is no document");
+            CommandError::new(code::TYPE_MISMATCH, message)
+        };
+        let query = update.get_document("q").map_err(|_| missing("q"))?;
+        let change = match update.get("u") {
+            Some(Bson::Document(change)) => change,
+            Some(Bson::Array(_)) => {
+                let message = format!("an update by a pipeline is not supported: {IMMUTABLE}");
+                return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+            }
+            _ => return Err(missing("u")),
+        };
+        let (mut id, mut fixed) = (None, Document::new());
+        for (name, value) in query {
+            let value = equal_value(name, value)?;
+            match name.as_str() {
+                "_id" => id = Some(value),
+                name => put(&mut fixed, name, value)?,
+            }
+        }
+        let id = id.ok_or_else(|| {
+            let message = "the filter of an update names its counter: {_id: …}";
+            CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
+        })?;
+        let mut increments = Vec::new();
+        for (operator, fields) in change {
+            let fields = match (operator.as_str(), fields) {
+                ("$inc" | "$setOnInsert", Bson::Document(fields)) => fields,
+                _ => {
+                    let message = format!("'{operator}' is not supported: {IMMUTABLE}");
+                    return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+                }
+            };
+            for (path, value) in fields {
+                match operator.as_str() {
+                    "$inc" => increments.push((checked(path)?.to_owned(), whole(path, value)?)),
+                    _ => put(&mut fixed, path, value.clone())?,
+                }
+            }
+        }
+        if increments.len() > INCREMENTS_MAX {
+            let found = increments.len();
+            let message = format!("an update has {found} increments; the most is {INCREMENTS_MAX}");
+            return Err(CommandError::new(code::BAD_VALUE, message));
+        }
+        let is_upsert = matches!(update.get("upsert"), Some(Bson::Boolean(true)));
+        Ok(Self {
+            id,
+            fixed,
+            increments,
+            is_upsert,
+        })
+    }
+}
+
+/// Returns the value that a field of the filter must have.
+fn equal_value(name: &str, value: &Bson) -> Result<Bson> {
+    let refused = || {
+        let message = format!(
+            "the condition on '{name}' is no equality: a counter is found by its _id, and begins with the fields that equal a value"
+        );
+        CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
+    };
+    if name.starts_with('$') {
+        return Err(refused());
+    }
+    match value {
+        Bson::Document(operators) if operators.keys().any(|key| key.starts_with('$')) => {
+            let mut operators = operators.iter();
+            match (operators.next(), operators.next()) {
+                (Some((operator, value)), None) if operator == "$eq" => Ok(value.clone()),
+                _ => Err(refused()),
+            }
+        }
+        Bson::RegularExpression(_) => Err(refused()),
+        value => Ok(value.clone()),
+    }
+}
+
+/// Returns a path that can be that of a number.
+fn checked(path: &str) -> Result<&str> {
+    let is_good = |name: &str| !name.is_empty() && !name.starts_with('$');
+    match path.split('.').all(is_good) && path != "_id" && !path.starts_with("_id.") {
+        true => Ok(path),
+        false => {
+            let message = format!("'{path}' is no path of a number or a field");
+            Err(CommandError::new(code::BAD_VALUE, message))
+        }
+    }
+}
+
+/// Returns an increment.
+fn whole(path: &str, value: &Bson) -> Result<i64> {
+    match value {
+        Bson::Int32(by) => Ok(i64::from(*by)),
+        Bson::Int64(by) => Ok(*by),
+        Bson::Double(by) if by.fract() == 0.0 && by.abs() < 9e15 => Ok(*by as i64),
+        other => {
+            let message = format!("the increment of '{path}' is {other}; it must be an integer");
+            Err(CommandError::new(code::TYPE_MISMATCH, message))
+        }
+    }
+}
+
+/// Puts a field at a path with dots.
+fn put(fields: &mut Document, path: &str, value: Bson) -> Result<()> {
+    let conflict = || {
+        let message = format!("'{path}' is in conflict with another field of the update");
+        CommandError::new(code::CONFLICTING_UPDATE_OPERATORS, message)
+    };
+    let mut names = checked(path)?.split('.').peekable();
+    let mut at = fields;
+    while let Some(name) = names.next() {
+        if names.peek().is_none() {
+            return match at.insert(name, value) {
+                None => Ok(()),
+                Some(_) => Err(conflict()),
+            };
+        }
+        let below = at.entry(name.to_owned()).or_insert_with(|| doc! {}.into());
+        at = below.as_document_mut().ok_or_else(conflict)?;
+    }
+    Ok(())
+}
+
+/// The counters of a stream that have begun.
+struct Begun<'a> {
+    serving: &'a Serving,
+    stream: Name,
+    known: &'a KnownCounters,
+}
+
+impl Begun<'_> {
+    /// Returns whether a counter has begun. One that has not is noted as begun if `begins`.
+    async fn has(&self, counter: &str, begins: bool) -> Result<bool> {
+        if !self.known.note(&self.stream, counter) {
+            return Ok(true);
+        }
+        let found = self.is_stored(counter).await;
+        if !(begins && found.is_ok()) {
+            self.known.forget(&self.stream, counter);
+        }
+        found
+    }
+
+    async fn is_stored(&self, counter: &str) -> Result<bool> {
+        let snapshot = self.serving.store.snapshot();
+        if !snapshot.streams().contains_key(&self.stream) {
+            return Ok(false);
+        }
+        let question = begun_counter(&self.stream, counter);
+        let mut answer = self.serving.ask_itself(question).await?;
+        while let Some(batch) = answer.stream.next().await {
+            if batch?.num_rows() > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn forget(&self, counters: &[String]) {
+        for counter in counters {
+            self.known.forget(&self.stream, counter);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
