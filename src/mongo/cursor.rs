@@ -66,7 +66,7 @@ impl MongoCursor {
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_add(skip));
         let source = match sort {
             Some(sort) => DocumentSource::Ready(sorted(reading, sort, most).await?),
-            None => DocumentSource::Reading(ArrivalReading::begin(reading, most).await?),
+            None => DocumentSource::Reading(Box::new(ArrivalReading::begin(reading, most).await?)),
         };
         Ok(Self {
             projection,

@@ -175,7 +175,7 @@ impl PipelineReading {
 
 /// The source of an answer.
 pub(super) enum DocumentSource {
-    Reading(ArrivalReading),
+    Reading(Box<ArrivalReading>),
     Pipeline(Box<PipelineReading>),
     /// Documents that are all there.
     Ready(WaitingDocuments),

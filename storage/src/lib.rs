@@ -18,6 +18,7 @@ mod backup;
 mod birth;
 mod blocks;
 mod check;
+mod counter_columns;
 mod detached;
 mod disk;
 #[expect(
@@ -68,6 +69,7 @@ pub use background_permits::BackgroundPermit;
 pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check};
+pub use counter_columns::{COUNTER, COUNTER_PATH, INCREMENT, counter_fields};
 pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};
 pub use env::{
@@ -88,9 +90,9 @@ pub use manifest::{
 };
 pub use memtable::Chunk;
 pub use model::{
-    Ack, Batch, COUNTER, COUNTER_PATH, Column, ColumnType, Copies, Durability, ID, INCREMENT,
-    Identity, Name, QUARANTINE, Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE,
-    WriteConcern, access_fields, arrow_schema, counter_fields, fits_float,
+    Ack, Batch, Column, ColumnType, Copies, Durability, ID, Identity, Name, QUARANTINE,
+    Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields,
+    arrow_schema, fits_float,
 };
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;

@@ -103,7 +103,7 @@ pub enum StreamKind {
     Access,
     /// JSON documents and other events with columns of their own.
     Documents,
-    /// Increments of counters, with the columns of [`counter_fields`].
+    /// Increments of counters, with the columns of [`counter_fields`](crate::counter_fields).
     Counters,
     /// Items that could not be parsed; the kind of the internal stream.
     Quarantine,
@@ -224,28 +224,6 @@ pub fn access_fields() -> Vec<Column> {
     .into_iter()
     .map(|(name, column_type)| Column::new(name, column_type))
     .collect()
-}
-
-/// Column of the counter that an increment belongs to.
-pub const COUNTER: &str = "counter";
-/// Column of the path of the number in its counter; empty for the event that began the counter.
-pub const COUNTER_PATH: &str = "path";
-/// Column of the increment.
-pub const INCREMENT: &str = "increment";
-
-/// Returns the columns of counters; the fixed fields of each counter follow them.
-pub fn counter_fields() -> Vec<Column> {
-    use ColumnType::{Int64, Text, Time};
-    let columns = [
-        (COUNTER, Text),
-        (COUNTER_PATH, Text),
-        (INCREMENT, Int64),
-        (TIME, Time),
-    ];
-    let columns = columns.into_iter();
-    columns
-        .map(|(name, column_type)| Column::new(name, column_type))
-        .collect()
 }
 
 /// Returns the Arrow schema of some columns; `time` and `_seq` are not nullable, the others are.

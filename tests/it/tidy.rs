@@ -16,7 +16,7 @@ const FILE_LINES: usize = 563;
 /// Files of product code with more than [`FILE_GOAL`] lines.
 const LONG_FILES: usize = 12;
 /// Lines of the longest function of product code.
-const FUNCTION_LINES: usize = 108;
+const FUNCTION_LINES: usize = 105;
 /// Functions of product code with more than [`FUNCTION_GOAL`] lines.
 const LONG_FUNCTIONS: usize = 8;
 /// Top-level modules that import each other in a loop, by crate in the order of [`CRATES`].

@@ -112,8 +112,8 @@ impl CollectionRead {
     }
 }
 
-/// Returns what the expressions of a command are evaluated with, and the scope that its `let` makes.
-/// They end when the query does.
+/// Returns what the expressions of a command are evaluated with, and the scope that its `let`
+/// makes. They end when the query does.
 pub(super) fn surroundings(
     connection: &MongoConnection,
     command: &MongoCommand<'_>,

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::counter_columns::{COUNTER, counter_fields};
 use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
 use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
 use crate::manifest::{COLUMNS_MAX, PartitionWidth, StreamMeta};
-use crate::model::{COUNTER, Name, StreamKind, TIME, access_fields, counter_fields};
+use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
 use crate::retention::Retention;
 use crate::rollup_hook::{NoRollups, RollupHook};

@@ -8,9 +8,10 @@ use bytes::Bytes;
 
 use super::Rebuilder;
 use super::parts::Places;
+use crate::counter_columns::{COUNTER, INCREMENT};
 use crate::detached::Card;
 use crate::manifest::{PartitionWidth, StreamMeta};
-use crate::model::{COUNTER, Column, ColumnType, INCREMENT, Name, QUARANTINE, SEQ, StreamKind};
+use crate::model::{Column, ColumnType, Name, QUARANTINE, SEQ, StreamKind};
 use crate::part;
 
 const WIDTHS: [PartitionWidth; 3] = [
