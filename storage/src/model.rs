@@ -98,8 +98,7 @@ impl std::borrow::Borrow<str> for Name {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StreamKind {
-    /// Access-log lines with the fixed columns of [`access_fields`]. `request` is stored only
-    /// when it cannot be rebuilt from `method`, `path`, `query` and `protocol`.
+    /// Access-log lines with the columns of [`access_fields`]; `request` where it says more.
     Access,
     /// JSON documents and other events with columns of their own.
     Documents,

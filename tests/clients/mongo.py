@@ -639,7 +639,7 @@ def cursors(address):
     assert len(list(logs.many.find({"$and": [{"n": {"$gte": 0}}] * 500}, {"_id": 1}))) == 5000
     fails(2, lambda: list(logs.many.find({"a" + ".0" * 40: 1})))
     fails(50, lambda: list(logs.many.find({"$and": [{"text": {"$ne": "y"}}] * 4900}, max_time_ms=20)))
-    many = [logs.many.find(batch_size=1) for _ in range(501)]
+    many = [logs.many.find({"n": 0}, batch_size=1) for _ in range(501)]
     fails(462, lambda: [next(cursor) for cursor in many])
     for cursor in many:
         cursor.close()

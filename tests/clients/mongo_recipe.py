@@ -297,6 +297,13 @@ def sessions(address):
         [(one["_id"], one["total"], one["count"], one["mean"]) for one in found],
         [(one["_id"], *(one["value"][name] for name in ("total", "count", "mean"))) for one in level],
     )
+    # Events that are equal in what is read count as often as they are.
+    for hint in (None, {"$natural": 1}):
+        group = {"_id": "$userid", "n": {"$sum": 1}, "days": {"$sum": {"$dayOfMonth": "$ts"}}}
+        found = list(database.sessions.aggregate([{"$group": group}], hint=hint))
+        calls.gives(found, [{"_id": USER, "n": 6, "days": 4 * 10 + 31 + 1}])
+        found = list(database.sessions.aggregate([{"$count": "n"}], hint=hint))
+        calls.gives(found, [{"n": 6}])
     said = calls.fails(
         115,
         lambda: database.command(

@@ -35,13 +35,14 @@ def is_column(value):
 
 
 def documents(draw, case):
-    """The documents of a case. Those of every other case are columns alone."""
+    """The documents of a case. Those of every other case are columns alone, and some are equal."""
     odd = draw.choice([0, 0, 0.05])
     for number in range(draw.choice([1, 2, 3, 5, 8])):
         made = pipelines.random_document(draw, odd)
         if case % 2:
             made = {name: value for name, value in made.items() if is_column(value)}
-            yield {**made, "_id": "%d-%d" % (case, number), "case": case}
+            for copy in range(draw.choice([1, 1, 3])):
+                yield {**made, "_id": "%d-%d-%d" % (case, number, copy), "case": case}
         else:
             yield {**made, "_id": 10 * case + number, "case": case}
 

@@ -78,5 +78,5 @@ total = "sum(length)"
 count = "count"
 mean = "mean(length)"
 "#;
-    check("sessions", rollup, 17);
+    check("sessions", rollup, 21);
 }
