@@ -262,8 +262,7 @@ pub struct Quarantined {
 /// `events` has a `time` column without nulls and no `_seq`; its types are those of
 /// [`ColumnType`], `_rest` is binary; no column appears twice, and no column's name holds NUL or
 /// more than 65,535 bytes. `stream` is not the quarantine.
-/// The ranks of `quarantine` rise and lie below `events + quarantine`; events take the other
-/// ranks in order.
+/// The ranks of `quarantine` rise, below `events + quarantine`; events take the others in order.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// Stream of the events.
