@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use serde::Deserialize;
-use serde_json::Value;
 use storage::{
     BoxError, Merge, Name, NewRollup, Partition, Replaces, RollupHook, RollupMeta, Snapshot,
     StreamKind, TileImage,
@@ -100,6 +99,16 @@ impl Cascade {
         kind: StreamKind,
         existing: &[RollupMeta],
     ) -> Result<Vec<Definition>> {
+        let existing: Vec<&RollupMeta> = existing.iter().collect();
+        self.missing_beside(stream, kind, &existing)
+    }
+
+    fn missing_beside(
+        &self,
+        stream: &Name,
+        kind: StreamKind,
+        existing: &[&RollupMeta],
+    ) -> Result<Vec<Definition>> {
         if kind == StreamKind::Quarantine {
             return Ok(Vec::new());
         }
@@ -134,24 +143,10 @@ impl Cascade {
             return Ok(missing);
         }
         // A name that the configuration gives to another stream is taken before that stream exists.
-        let mut taken = existing.to_vec();
-        for (name, table) in &self.rollups {
-            let stream = Name::new(&table.stream)
-                .map_err(|e| Error::definition(name.as_str(), e.to_string()))?;
-            let definition = Value::Null;
-            taken.push(RollupMeta {
-                id: 0,
-                name: name.clone(),
-                stream,
-                definition,
-                levels: Vec::new(),
-                first_seq: 0,
-                created_us: 0,
-                floors: BTreeMap::new(),
-                history: None,
-                zone_data: None,
-            });
-        }
+        let configured = self.rollups.iter();
+        let configured = configured.map(|(name, table)| (name, table.stream.as_str()));
+        let stored = existing.iter().map(|r| (&r.name, r.stream.as_str()));
+        let taken: Vec<(&Name, &str)> = stored.chain(configured).collect();
         defaults(stream, kind, &taken)
     }
 }
@@ -236,8 +231,8 @@ impl RollupHook for Cascade {
 
     fn wants(&self, rollup: &RollupMeta, kind: StreamKind, existing: &[RollupMeta]) -> bool {
         let others = existing.iter().filter(|r| r.name != rollup.name);
-        let others: Vec<RollupMeta> = others.cloned().collect();
-        let wanted = self.missing(&rollup.stream, kind, &others);
+        let others: Vec<&RollupMeta> = others.collect();
+        let wanted = self.missing_beside(&rollup.stream, kind, &others);
         // The caller reports the errors of the configuration.
         wanted.map_or(true, |all| all.iter().any(|d| *d.name() == rollup.name))
     }

@@ -30,7 +30,7 @@ use storage::{Column, ColumnType, ID, REST, SEQ, SHARD, TIME, TIME_SOURCE};
 
 pub(crate) use self::column::ColumnValues;
 pub(crate) use self::row::{DEPTH_MAX, DocumentRow, Field, Value, check_key};
-pub(crate) use self::time::TIME_FIELDS;
+pub use self::time::TIME_FIELDS;
 use self::time::{DocumentId, EventTime};
 use crate::bad::Bad;
 use crate::error::Result;

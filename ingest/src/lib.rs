@@ -41,6 +41,7 @@ mod text;
 
 pub use anonymise::{Anonymiser, HashKey, Method};
 pub use detect::{Detection, RunnerUp, SAMPLE_LINES, detect, detect_line, search_header};
+pub use documents::TIME_FIELDS;
 pub use error::{Error, Result};
 pub use explain::{BadLine, Explanation, FieldExplained, excerpt, explain};
 pub use formats::access::rebuild_request;

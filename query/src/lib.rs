@@ -24,6 +24,7 @@ mod plan_node;
 mod postgres;
 mod prepared;
 mod question;
+mod regex_steps;
 mod run;
 pub mod statements;
 mod stats;

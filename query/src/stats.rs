@@ -55,6 +55,24 @@ pub struct QueryStats {
     pub operators: Vec<OperatorTime>,
 }
 
+impl QueryStats {
+    /// Adds the data that another question of the same request read.
+    pub fn add_read(&mut self, other: &Self) {
+        for by in &other.answered_by {
+            if !self.answered_by.contains(by) {
+                self.answered_by.push(by.clone());
+            }
+        }
+        self.partitions += other.partitions;
+        self.parts += other.parts;
+        self.row_groups += other.row_groups;
+        self.pages += other.pages;
+        self.rows_examined += other.rows_examined;
+        self.rows_returned += other.rows_returned;
+        self.bytes_read += other.bytes_read;
+    }
+}
+
 /// A stage of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,61 +2,39 @@
 
 use std::time::Instant;
 
-use bson::Document;
 use futures::StreamExt as _;
-use query::Answer;
-use query::mongo::CountedDocuments;
+use query::mongo::{CountedDocuments, PipelineRun};
+use query::{Answer, QueryStats};
 use storage::StreamKind;
 
 use super::error::Result;
 use super::reading::{TURN, check};
 
-/// The documents of the counts of a [`CountedScan`](query::mongo::CountedScan).
-pub(super) struct CountedReading {
-    answer: Answer,
+/// Gives a run the documents of the counts of a [`CountedScan`](query::mongo::CountedScan). Returns
+/// the figures of their query, which has ended.
+///
+/// # Errors
+/// The errors of the query and of the run, or the time is over.
+pub(super) async fn push_counted(
+    mut answer: Answer,
     kind: StreamKind,
-    /// Rows that have come, and the next of them.
-    rows: Option<(CountedDocuments, usize)>,
+    run: &mut PipelineRun,
     deadline: Option<Instant>,
-    /// The time when others of its thread last could go on.
-    turn: Instant,
-}
-
-impl CountedReading {
-    pub(super) fn new(answer: Answer, kind: StreamKind, deadline: Option<Instant>) -> Self {
-        Self {
-            answer,
-            kind,
-            rows: None,
-            deadline,
-            turn: Instant::now(),
-        }
-    }
-
-    /// Returns the next document, with the number of those that are equal.
-    ///
-    /// # Errors
-    /// The errors of the query, or the time is over; there is no next document then.
-    pub(super) async fn next(&mut self) -> Result<Option<(Document, u64)>> {
-        loop {
-            while let Some((documents, next)) = &mut self.rows
-                && *next < documents.len()
-            {
-                let (document, times) = documents.document(*next)?;
-                *next += 1;
-                if self.turn.elapsed() > TURN {
-                    check(self.deadline)?;
-                    tokio::task::yield_now().await;
-                    self.turn = Instant::now();
-                }
-                if times > 0 {
-                    return Ok(Some((document, times)));
-                }
+) -> Result<QueryStats> {
+    let mut turn = Instant::now();
+    while let Some(batch) = answer.stream.next().await {
+        let documents = CountedDocuments::new(&batch?, kind)?;
+        for row in 0..documents.len() {
+            if turn.elapsed() > TURN {
+                check(deadline)?;
+                tokio::task::yield_now().await;
+                turn = Instant::now();
             }
-            match self.answer.stream.next().await {
-                Some(batch) => self.rows = Some((CountedDocuments::new(&batch?, self.kind)?, 0)),
-                None => return Ok(None),
+            let (document, times) = documents.document(row)?;
+            if times > 0 {
+                run.push_times(document, times)?;
             }
         }
     }
+    Ok(answer.figures())
 }

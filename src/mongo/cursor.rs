@@ -113,7 +113,7 @@ impl MongoCursor {
             }
             self.limit = self.limit.map(|limit| limit - 1);
             return Ok(Some(match &self.projection {
-                Some(projection) => projection.apply(&document),
+                Some(projection) => projection.apply(&document)?,
                 None => document,
             }));
         }

@@ -217,11 +217,17 @@ impl DocumentReading {
             match answer.stream.next().await {
                 Some(batch) => ReadRows::push(&mut self.rows, &batch?, self.form)?,
                 None => {
-                    self.figures = Some(answer.figures());
-                    self.answer = None;
+                    self.end();
                     self.rows.iter_mut().for_each(ReadRows::end);
                 }
             }
+        }
+    }
+
+    /// Ends the query, whose other documents nobody needs.
+    pub(super) fn end(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.figures = Some(answer.figures());
         }
     }
 

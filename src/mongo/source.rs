@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use bson::Document;
+use query::QueryStats;
 use query::mongo::{KeptBytes, PipelineRun, StageFlow, encoded_bytes};
 
-use super::counted::CountedReading;
 use super::error::Result;
 use super::reading::DocumentReading;
 
@@ -50,7 +50,9 @@ impl WaitingDocuments {
 /// Documents of a collection: a short answer in the order of arrival, a longer one in any order.
 pub(super) struct ArrivalReading {
     first: WaitingDocuments,
-    rest: Option<DocumentReading>,
+    reading: DocumentReading,
+    /// There are no documents behind the first.
+    has_ended: bool,
 }
 
 impl ArrivalReading {
@@ -72,14 +74,18 @@ impl ArrivalReading {
             }
         }
         if has_ended {
+            reading.end();
             read.sort_by_key(|(seq, _)| *seq);
         }
         let mut first = WaitingDocuments::default();
         for (_, document) in read {
             first.push(document);
         }
-        let rest = (!has_ended).then_some(reading);
-        Ok(Self { first, rest })
+        Ok(Self {
+            first,
+            reading,
+            has_ended,
+        })
     }
 
     /// Returns the next document.
@@ -90,37 +96,44 @@ impl ArrivalReading {
         if let Some(document) = self.first.pop() {
             return Ok(Some(document));
         }
-        let Some(rest) = &mut self.rest else {
+        if self.has_ended {
             return Ok(None);
-        };
-        let next = rest.next().await?;
-        if next.is_none() {
-            self.rest = None;
         }
+        let next = self.reading.next().await?;
+        self.has_ended = next.is_none();
         Ok(next.map(|(_, document)| document))
     }
 
+    fn figures(&self) -> QueryStats {
+        self.reading.figures()
+    }
+
     fn has_ended(&self) -> bool {
-        self.first.is_empty() && self.rest.is_none()
+        self.first.is_empty() && self.has_ended
     }
 }
 
 /// The results of a pipeline.
 pub(super) struct PipelineReading {
-    /// Documents that count several times, and come first.
-    counted: Option<CountedReading>,
     /// The documents that the pipeline has not taken; `None` once it takes no more.
     reading: Option<ArrivalReading>,
     run: PipelineRun,
     kept: KeptBytes,
     results: WaitingDocuments,
+    /// The figures of the queries that have ended.
+    figures: QueryStats,
 }
 
 impl PipelineReading {
-    /// Begins a run over documents. Its stages count their bytes in `kept`.
-    pub(super) fn new(reading: ArrivalReading, run: PipelineRun, kept: KeptBytes) -> Self {
+    /// Goes on with a run over documents, after queries with these figures. Its stages count their
+    /// bytes in `kept`.
+    pub(super) fn new(
+        reading: ArrivalReading,
+        (run, kept): (PipelineRun, KeptBytes),
+        figures: QueryStats,
+    ) -> Self {
         Self {
-            counted: None,
+            figures,
             reading: Some(reading),
             run,
             kept,
@@ -128,22 +141,11 @@ impl PipelineReading {
         }
     }
 
-    /// Takes documents that count several times before the others.
-    pub(super) fn after(self, counted: CountedReading) -> Self {
-        let counted = Some(counted);
-        Self { counted, ..self }
-    }
-
     /// Returns the next result.
     ///
     /// # Errors
     /// The errors of reading and of the stages; there is no next result then.
     pub(super) async fn next(&mut self) -> Result<Option<Document>> {
-        if let Some(mut counted) = self.counted.take() {
-            while let Some((document, times)) = counted.next().await? {
-                self.run.push_times(document, times)?;
-            }
-        }
         loop {
             if let Some(result) = self.results.pop() {
                 return Ok(Some(result));
@@ -157,6 +159,7 @@ impl PipelineReading {
                 None => StageFlow::Done,
             };
             if flow == StageFlow::Done {
+                self.figures.add_read(&reading.figures());
                 self.reading = None;
                 // It may compute for long, and this thread has other tasks.
                 tokio::task::block_in_place(|| self.run.finish(&mut made))?;
@@ -165,6 +168,11 @@ impl PipelineReading {
                 self.results.push(result);
             }
         }
+    }
+
+    /// Returns the figures of its queries. They are complete when it has ended.
+    pub(super) fn figures(&self) -> &QueryStats {
+        &self.figures
     }
 
     fn held_bytes(&self) -> usize {

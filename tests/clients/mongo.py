@@ -25,6 +25,7 @@ import struct
 import sys
 import threading
 import time
+from operator import ge, gt, le, lt
 
 try:
     import pymongo
@@ -270,6 +271,15 @@ class Proxy:
         return head + read(struct.unpack("<i", head[:4])[0] - 16)
 
 
+def in_threads(count, act):
+    """Runs an act in so many threads, each with its number, to their ends."""
+    threads = [threading.Thread(target=act, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def retries(address, count, seed):
     proxy = Proxy(address, int(seed))
     count, threads = int(count), 8
@@ -285,11 +295,7 @@ def retries(address, count, seed):
         except PyMongoError as error:
             failed.append(error)
 
-    writers = [threading.Thread(target=write, args=(first,)) for first in range(threads)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    in_threads(threads, write)
     assert not failed, failed
     print(f"inserted {count}, broken before {proxy.broken['before']}, behind {proxy.broken['behind']}")
 
@@ -435,6 +441,9 @@ def same(a, b, in_any_order=True):
     return a == b
 
 
+COMPARISONS = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
+
+
 def holds(operator, found, wanted, is_element):
     if operator == "$in":
         return any(holds("$eq", found, one, is_element) for one in wanted)
@@ -448,12 +457,7 @@ def holds(operator, found, wanted, is_element):
         return False
     if found is None:
         return operator in ("$gte", "$lte")
-    return {
-        "$gt": found > wanted,
-        "$gte": found >= wanted,
-        "$lt": found < wanted,
-        "$lte": found <= wanted,
-    }[operator]
+    return COMPARISONS[operator](found, wanted)
 
 
 NEGATED = {"$ne": "$eq", "$nin": "$in"}
@@ -509,7 +513,7 @@ def filters(draw, depth=0):
     return {name: operators(draw, name) for name in draw.sample(FIELDS, draw.randint(1, 2))}
 
 
-ORDERS = ["$eq", "$gt", "$gte", "$lt", "$lte"]
+ORDERS = ["$eq", *COMPARISONS]
 OTHERS = ["$exists", "$all", "$size", "$elemMatch", "$type", "$regex", "$not"]
 
 

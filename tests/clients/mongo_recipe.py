@@ -18,7 +18,6 @@ import collections
 import datetime
 import random
 import sys
-import threading
 
 try:
     import pymongo
@@ -29,7 +28,7 @@ except ImportError:
 from pymongo import ReturnDocument
 from pymongo.errors import OperationFailure
 
-from mongo import EXAMPLE, Proxy
+from mongo import EXAMPLE, Proxy, in_threads, passes
 
 UTC = datetime.timezone.utc
 
@@ -62,6 +61,45 @@ class Calls:
             self.count += 1
             return str(error)
         raise AssertionError(f"it did not fail with {code}")
+
+
+def value_at(made, path):
+    for name in path.split("."):
+        made = made.get(name) if isinstance(made, dict) else None
+    return made
+
+
+def random_condition(draw, made, path):
+    """A condition on a path, by values that documents have there."""
+
+    def operand():
+        value = value_at(draw.choice(made), path)
+        if isinstance(value, int) and draw.random() < 0.3:
+            return draw.choice([value + 1, value + 0.5, float(value)])
+        return value
+
+    operators = ["$eq", "$in", "$ne"]
+    # Documents have no order in Python.
+    if not any(isinstance(value_at(one, path), dict) for one in made):
+        operators += ["$gt", "$gte", "$lt", "$lte"]
+    operator = draw.choice(operators)
+    operands = [operand() for _ in range(draw.randint(0, 2))]
+    return {operator: operands if operator == "$in" else operand()}
+
+
+def compare_filters(calls, collection, paths):
+    """Compares filters with an evaluation over all documents, which a scan must not leave out."""
+    draw = random.Random(11)
+    made = list(collection.find())
+    found_some = 0
+    for _ in range(60):
+        chosen = draw.sample(paths, draw.randint(1, 2))
+        wanted = {path: random_condition(draw, made, path) for path in chosen}
+        expected = [one["_id"] for one in made if passes(wanted, one)]
+        found = [one["_id"] for one in collection.find(wanted)]
+        assert sorted(map(str, found)) == sorted(map(str, expected)), (wanted, found, expected)
+        found_some += bool(expected)
+    calls.gives(found_some > 10, True)
 
 
 def events(address):
@@ -153,11 +191,17 @@ def explained(address):
     plan = stored.find(wanted).explain()
     stats = plan["executionStats"]
     calls.gives((stats["nReturned"], stats["executionSuccess"]), (count, True))
-    calls.gives(stats["totalDocsExamined"] >= count, True)
-    calls.gives(plan["logmill"]["partitions"]["examined"] >= 1, True)
+    # That day has 206 of the 600 events.
+    calls.gives(count <= stats["totalDocsExamined"] <= 206, True)
+    # Both scans look at that day alone: of columns, and of what lies beside them.
+    calls.gives(plan["logmill"]["partitions"], {"total": 6, "examined": 2})
     calls.gives("winningPlan" in plan["queryPlanner"], True)
     hinted = list(stored.find(wanted).hint([("time", 1), ("host", 1)]))
     calls.gives(len(hinted), count)
+    group = {"$group": {"_id": "$path", "n": {"$sum": 1}}}
+    command = {"aggregate": "events", "pipeline": [group], "cursor": {}}
+    plan = connected(address).my_noc.command("explain", command)
+    calls.gives(plan["executionStats"]["nReturned"], 2)
     print(f"{calls.count} calls")
 
 
@@ -226,6 +270,10 @@ def pages(address):
     found = database.stats.hourly.find_one({"_id": bucket})
     calls.gives(found, {"_id": bucket, "value": {"hits": 2}})
     calls.fails(166, lambda: daily.insert_one({"a": 1}))
+    page = ["metadata.date", "metadata.site", "metadata.page", "_id", "metadata", "daily"]
+    compare_filters(calls, daily, page)
+    compare_filters(calls, monthly, [*page[:-1], "monthly", "daily.10"])
+    compare_filters(calls, database.stats.hourly, ["_id.d", "_id.path", "_id", "value.hits"])
     print(f"{calls.count} calls")
 
 
@@ -278,6 +326,7 @@ def sessions(address):
     found = [(one["_id"]["d"].hour, one["value"]["total"]) for one in found]
     calls.gives(found, [(14, 300), (15, 60), (23, 10)])
     calls.gives(list(lengths.daily.find({"_id.u": "nobody"})), [])
+    compare_filters(calls, lengths.daily, ["_id.u", "_id.d", "_id", "value.total", "value.mean"])
     # The computation of the rollup as a single run.
     pipeline = [
         {"$match": {"ts": within}},
@@ -380,6 +429,12 @@ def counters(address):
     for by in (5, -7, 1 << 40):
         free.update_one({"_id": 1}, {"$inc": {"n": by, "a.b": 1}}, upsert=True)
     calls.gives(free.find_one({"_id": 1.0}), {"_id": 1, "n": (1 << 40) - 2, "a": {"b": 3}})
+    # A fixed number is one to which increments are added.
+    free.update_one({"_id": "f"}, {"$setOnInsert": {"n": 5}}, upsert=True)
+    free.update_one({"_id": "f"}, {"$inc": {"n": 2}}, upsert=True)
+    calls.gives(free.find_one({"_id": "f"}), {"_id": "f", "n": 7})
+    calls.fails(40, lambda: free.update_one({"_id": 1}, {"$inc": {"a": 1, "a.b": 1}}, upsert=True))
+    calls.fails(2, lambda: free.update_one({"_id": [1]}, {"$inc": {"a": 1}}, upsert=True))
     change = {"$inc": {"n": 1}, "$setOnInsert": {"kind": "x", "list": [1, None]}}
     for _ in range(2):
         free.update_one({"_id": {"u": "rick"}}, change, upsert=True)
@@ -388,7 +443,10 @@ def counters(address):
     missed = free.update_one({"_id": 2}, {"$inc": {"n": 1}})
     calls.gives((missed.matched_count, free.find_one({"_id": 2})), (0, None))
     found = free.aggregate([{"$group": {"_id": None, "n": {"$sum": "$n"}}}])
-    calls.gives([one["n"] for one in found], [1 << 40])
+    calls.gives([one["n"] for one in found], [(1 << 40) + 7])
+
+    compare_filters(calls, free, ["_id", "n", "kind"])
+    compare_filters(calls, daily, ["_id", "daily", "metadata.site", "hourly.14"])
 
     # Updates that do not commute.
     calls.fails(115, lambda: free.update_one({"_id": 1}, {"$set": {"n": 1}}))
@@ -426,11 +484,7 @@ def hits(address, count, seed):
         except Exception as error:
             failed.append(error)
 
-    writers = [threading.Thread(target=write, args=(first,)) for first in range(threads)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    in_threads(threads, write)
     assert not failed, failed
     assert sorted(acknowledged) == sorted(made)
     days, months = collections.defaultdict(collections.Counter), {}

@@ -1,7 +1,7 @@
 //! The default rollups of a stream, which has them if none are configured.
 
 use chrono_tz::Tz;
-use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name, RollupMeta, StreamKind};
+use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name, StreamKind};
 
 use super::{Definition, Key, MAX_KEYS, Measure, MeasureKind, Number};
 use crate::calendar::{Level, WeekStart};
@@ -25,8 +25,8 @@ fn long(stream: &Name, short: &str) -> String {
     format!("{}{tail}", &stream.as_str()[..NAME_CHARS_MAX - tail.len()])
 }
 
-/// Returns the rollups that a stream has if none are configured, without those that `existing`
-/// (every rollup of the store) already has.
+/// Returns the rollups that a stream has if none are configured, without those whose names are
+/// `taken`: every rollup of the store by its name, with its stream.
 ///
 /// The store's first access-log stream has `stats` and `traffic`. The names of the rollups of any
 /// other stream begin with its name, which is cut if the result is too long (`NAME_CHARS_MAX`).
@@ -36,15 +36,14 @@ fn long(stream: &Name, short: &str) -> String {
 pub fn defaults(
     stream: &Name,
     kind: StreamKind,
-    existing: &[RollupMeta],
+    taken: &[(&Name, &str)],
 ) -> Result<Vec<Definition>> {
     let short = ["stats", "traffic"];
+    let is_own_long_name = |name: &Name| short.iter().any(|s| name.as_str() == long(stream, s));
     let plain = kind == StreamKind::Access
-        && !existing
-            .iter()
-            .any(|r| short.contains(&r.name.as_str()) && r.stream != *stream)
-        && !existing.iter().any(|r| {
-            r.stream == *stream && short.iter().any(|s| r.name.as_str() == long(stream, s))
+        && !taken.iter().any(|(name, of)| match *of == stream.as_str() {
+            true => is_own_long_name(name),
+            false => short.contains(&name.as_str()),
         });
     let named = |short: &str| {
         let name = if plain {
@@ -125,7 +124,7 @@ pub fn defaults(
     };
     Ok(all
         .into_iter()
-        .filter(|d| !existing.iter().any(|r| r.name == *d.name()))
+        .filter(|d| !taken.iter().any(|(name, _)| *name == d.name()))
         .collect())
 }
 

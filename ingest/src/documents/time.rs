@@ -10,7 +10,7 @@ use crate::reader::ReaderOptions;
 use crate::stamp;
 
 /// Fields that can hold the event's time; the first that parses counts.
-pub(crate) const TIME_FIELDS: [&str; 8] = [
+pub const TIME_FIELDS: [&str; 8] = [
     TIME,
     "@timestamp",
     "timestamp",

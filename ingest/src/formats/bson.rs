@@ -15,27 +15,23 @@ use crate::reader::{FormatEntry, LineReader, ReaderOptions, Taken};
 use crate::stamp;
 use crate::text::LineText;
 
-pub(super) static FORMAT: FormatEntry = FormatEntry {
-    name: "bson",
-    kind: StreamKind::Documents,
-    recognise: None,
-    is_closed: |_, _| false,
-    reader: |options, _| Box::new(BsonReader::new(options)),
-    holds_values: false,
-    // The first bytes are a length, which may be any.
-    keeps_mark: true,
-};
+pub(super) static FORMAT: FormatEntry = entry("bson", StreamKind::Documents);
 
 /// The same, of increments of counters: their stream has columns of its own.
-pub(super) static COUNTERS: FormatEntry = FormatEntry {
-    name: "counters",
-    kind: StreamKind::Counters,
-    recognise: None,
-    is_closed: |_, _| false,
-    reader: |options, _| Box::new(BsonReader::new(options)),
-    holds_values: false,
-    keeps_mark: true,
-};
+pub(super) static COUNTERS: FormatEntry = entry("counters", StreamKind::Counters);
+
+const fn entry(name: &'static str, kind: StreamKind) -> FormatEntry {
+    FormatEntry {
+        name,
+        kind,
+        recognise: None,
+        is_closed: |_, _| false,
+        reader: |options, _| Box::new(BsonReader::new(options)),
+        holds_values: false,
+        // The first bytes are a length, which may be any.
+        keeps_mark: true,
+    }
+}
 
 /// Takes documents as events.
 #[derive(Debug)]

@@ -18,13 +18,22 @@ use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, lit,
+};
 
 use super::inner::scalar_as_inner;
 use super::time_bucket::starts_of;
 
 const NAME: &str = "date_trunc";
 const UTC: &str = "UTC";
+
+/// Returns a call of the function for plans that other languages compile to.
+pub(crate) fn date_trunc(unit: &str, time: Expr) -> Expr {
+    let inner = datafusion::functions::datetime::date_trunc();
+    let function = Arc::new(ScalarUDF::new_from_impl(DateTrunc { inner }));
+    function.call(vec![lit(unit), time])
+}
 
 /// Replaces DataFusion's function.
 pub(super) fn replace(state: &mut SessionState) -> Result<()> {

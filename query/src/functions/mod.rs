@@ -7,7 +7,7 @@ pub(crate) mod attr;
 #[cfg(test)]
 mod classes;
 mod date_part;
-mod date_trunc;
+pub(crate) mod date_trunc;
 pub(crate) mod inner;
 mod interval_times;
 mod limits;

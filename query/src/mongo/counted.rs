@@ -12,17 +12,17 @@ use std::collections::BTreeMap;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
-use bson::{Bson, Document};
+use bson::Document;
 use datafusion::common::Result;
-use datafusion::functions::datetime::expr_fn::date_trunc;
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ident, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, ident, lit};
 use storage::{ID, Name, REST, SEQ, StreamKind, StreamMeta, TIME, TIME_SOURCE};
 
 use super::events::EventDocuments;
 use super::expression::{DateGrain, FieldUses};
 use super::filter::Filter;
-use super::scan::{ColumnTest, TESTS_MAX, column_tests};
+use super::scan::{ColumnTest, column_tests};
+use crate::functions::date_trunc::date_trunc;
 use crate::question::{Question, Tables};
 
 /// The column with the number of documents, the last one.
@@ -55,7 +55,7 @@ impl CountedScan {
             return None;
         }
         let tests = column_tests(filter);
-        let is_decided = filter.is_conjunction() && filter.conjuncts().len() <= TESTS_MAX;
+        let is_decided = filter.is_conjunction() && filter.conjuncts().len() == tests.len();
         if !is_decided || !tests.iter().all(|test| decides(test, meta)) {
             return None;
         }
@@ -137,10 +137,6 @@ impl Counting {
                 }
             }
         }
-        self.counted(rows, keys)
-    }
-
-    fn counted(&self, rows: LogicalPlanBuilder, keys: Vec<Expr>) -> Result<LogicalPlan> {
         rows.aggregate(keys, [count(lit(1_i64)).alias(TIMES)])?
             .build()
     }
@@ -165,7 +161,7 @@ fn key(name: &str, data_type: &DataType, grain: DateGrain) -> Expr {
         (DataType::Timestamp(..), DateGrain::Day) => "day",
         _ => return ident(name),
     };
-    date_trunc(lit(unit), ident(name)).alias(name)
+    date_trunc(unit, ident(name)).alias(name)
 }
 
 /// Documents with the numbers of those that are equal.
@@ -212,10 +208,4 @@ impl CountedDocuments {
     pub fn document(&self, row: usize) -> crate::Result<(Document, u64)> {
         Ok((self.documents.document(row)?, self.times[row]))
     }
-}
-
-/// Returns whether a hint asks for the documents themselves: `{$natural: 1}`.
-pub fn is_natural(hint: &Bson) -> bool {
-    hint.as_document()
-        .is_some_and(|hint| hint.contains_key("$natural"))
 }

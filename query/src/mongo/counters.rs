@@ -18,6 +18,7 @@ use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name, REST, SEQ, StreamKind};
 
 use super::events::{EventDocuments, put};
 use super::filter::Filter;
+use super::number::NumberTotal;
 use super::scan::column_tests;
 use super::value::BsonNumber;
 use crate::question::{Question, Tables};
@@ -27,7 +28,26 @@ const TOTAL: &str = "total";
 /// The field of an event with the fixed fields of its counter.
 pub const FIXED: &str = "fixed";
 
-/// Returns an `_id` as the text of its counter. Numbers that are equal have the same text.
+/// Returns whether a value can be the `_id` of a counter: arrays cannot, as in MongoDB, nor can
+/// decimals, of which many texts are equal.
+pub fn is_counter_id(id: &Bson) -> bool {
+    match id {
+        Bson::Document(fields) => fields.values().all(is_counter_id),
+        Bson::Double(number) => !number.is_nan(),
+        Bson::String(_)
+        | Bson::Int32(_)
+        | Bson::Int64(_)
+        | Bson::Boolean(_)
+        | Bson::Null
+        | Bson::ObjectId(_)
+        | Bson::DateTime(_)
+        | Bson::Binary(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns an `_id` as the text of its counter. Numbers that are equal have the same text, and so
+/// have documents whose fields differ in their order alone.
 pub fn counter_text(id: &Bson) -> String {
     match id {
         // Only the text of another type begins so.
@@ -53,14 +73,15 @@ fn counter_id(text: &str) -> Bson {
     id.unwrap_or_else(|| Bson::String(text.to_owned()))
 }
 
-/// Gives equal numbers the same type.
+/// Gives equal numbers the same type, and fields the order of their names.
 fn normal(value: Bson) -> Bson {
     match value {
         Bson::Document(document) => {
             let fields = document.into_iter();
-            Bson::Document(fields.map(|(name, value)| (name, normal(value))).collect())
+            let mut fields: Vec<_> = fields.map(|(name, value)| (name, normal(value))).collect();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Bson::Document(fields.into_iter().collect())
         }
-        Bson::Array(items) => Bson::Array(items.into_iter().map(normal).collect()),
         value => match BsonNumber::of(&value).and_then(|number| number.to_integer()) {
             Some(number) => i32::try_from(number).map_or(Bson::Int64(number), Bson::Int32),
             None => value,
@@ -88,8 +109,9 @@ pub fn scan_counters(stream: &Name, filter: &Filter) -> Question {
     let table = stream.to_string();
     let ids = column_tests(filter).into_iter().find_map(|test| {
         let ids = test.equal_values();
-        (test.path() == storage::ID && !ids.is_empty())
-            .then(|| ids.iter().map(counter_text).collect())
+        // Another value may be equal to several `_id`s.
+        let is_known = test.path() == storage::ID && ids.iter().all(is_counter_id);
+        (is_known && !ids.is_empty()).then(|| ids.iter().map(counter_text).collect())
     });
     Question::Plan {
         text: format!("counters of {stream}"),
@@ -181,7 +203,11 @@ impl CounterDocuments {
             }
             if let (Some((_, document)), false) = (&mut self.current, path.is_empty()) {
                 let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-                put(document, &path, row.remove(TOTAL).unwrap_or(Bson::Null));
+                let mut total = NumberTotal::default();
+                for number in [number_at(document, &path), row.get(TOTAL)] {
+                    total.add(number.unwrap_or(&Bson::Null));
+                }
+                put(document, &path, total.finish());
             }
         }
         Ok(())
@@ -191,6 +217,16 @@ impl CounterDocuments {
     pub fn finish(&mut self) -> Option<Document> {
         self.current.take().map(|(_, document)| document)
     }
+}
+
+/// Returns the value at a path, to which increments are added if it is a number.
+fn number_at<'a>(document: &'a Document, path: &[String]) -> Option<&'a Bson> {
+    let (last, above) = path.split_last()?;
+    let mut at = document;
+    for name in above {
+        at = at.get_document(name).ok()?;
+    }
+    at.get(last)
 }
 
 #[cfg(test)]

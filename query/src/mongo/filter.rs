@@ -14,16 +14,17 @@ mod operands;
 mod parse;
 mod pattern;
 mod predicate;
+mod work;
 
 use bson::{Bson, Document};
 
 use self::comparison::ComparedBy;
 use self::parse::FilterParser;
 use self::predicate::{ElementCondition, Predicate};
-use crate::mongo::error::{QueryError, Result};
+use self::work::MatchWork;
+use crate::mongo::error::Result;
 use crate::mongo::expression::{Expression, ExpressionContext, ExpressionScope};
 use crate::mongo::path::{DottedPath, PathRoot};
-use crate::mongo::value::is_true;
 
 /// Maximum levels of a filter, and of a value in it.
 const DEPTH_MAX: usize = 100;
@@ -49,9 +50,6 @@ enum DocumentCondition {
     /// `$expr`, at the top of a filter alone.
     Expression(Expression),
 }
-
-/// A test of a document with an expression.
-type ExpressionTest<'t> = dyn FnMut(&Expression) -> bool + 't;
 
 /// A condition on one field that each matching document meets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,28 +96,16 @@ impl Filter {
         Ok(Self { root })
     }
 
-    /// Returns whether a document matches. The surroundings are those of `$expr`.
+    /// Returns whether a document matches. The surroundings are those of `$expr`, and have the
+    /// deadline.
     ///
     /// # Errors
-    /// The failures of the expressions; a filter without `$expr` has none.
+    /// The failures of the expressions, 50 after the deadline, and 51156 if a regular expression
+    /// would take too long for a text.
     pub fn matches(&self, document: &Document, context: &ExpressionContext) -> Result<bool> {
-        let mut failure: Option<QueryError> = None;
-        let is_match = self
-            .root
-            .matches(PathRoot::Document(document), &mut |expression| {
-                // The first failure is the answer; the rest of the filter does not matter.
-                if failure.is_some() {
-                    return false;
-                }
-                match context.evaluate(expression, document) {
-                    Ok(value) => is_true(value.as_ref()),
-                    Err(error) => {
-                        failure = Some(error);
-                        false
-                    }
-                }
-            });
-        failure.map_or(Ok(is_match), Err)
+        let mut work = MatchWork::new(document, context);
+        let is_match = self.root.matches(PathRoot::Document(document), &mut work);
+        work.finish(is_match)
     }
 
     /// Returns whether a document matches if it meets all conjuncts.
@@ -153,27 +139,35 @@ impl ElementFilter {
     }
 
     /// Returns the first element that matches.
-    pub(super) fn first<'a>(&self, items: &'a [Bson]) -> Option<&'a Bson> {
-        items.iter().find(|item| self.condition.is_met(item))
+    ///
+    /// # Errors
+    /// As those of [`Filter::matches`].
+    pub(super) fn first<'a>(
+        &self,
+        items: &'a [Bson],
+        context: &ExpressionContext,
+    ) -> Result<Option<&'a Bson>> {
+        let nothing = Document::new();
+        let mut work = MatchWork::new(&nothing, context);
+        let found = items
+            .iter()
+            .find(|item| self.condition.is_met(item, &mut work));
+        work.finish(found)
     }
 }
 
 impl DocumentCondition {
-    fn matches(&self, root: PathRoot<'_>, test: &mut ExpressionTest<'_>) -> bool {
-        match self {
-            Self::All(conditions) => conditions.iter().all(|c| c.matches(root, test)),
-            Self::Any(conditions) => conditions.iter().any(|c| c.matches(root, test)),
-            Self::None(conditions) => !conditions.iter().any(|c| c.matches(root, test)),
-            Self::Field(path, predicates) => predicates.iter().all(|p| p.holds(path, root)),
-            Self::Expression(expression) => test(expression),
+    fn matches(&self, root: PathRoot<'_>, work: &mut MatchWork<'_>) -> bool {
+        if !work.goes_on() {
+            return true;
         }
-    }
-
-    /// Returns whether a document in an array matches.
-    fn matches_element(&self, root: PathRoot<'_>) -> bool {
-        self.matches(root, &mut |_| {
-            unreachable!("BUG: the parser refuses $expr in elements")
-        })
+        match self {
+            Self::All(conditions) => conditions.iter().all(|c| c.matches(root, work)),
+            Self::Any(conditions) => conditions.iter().any(|c| c.matches(root, work)),
+            Self::None(conditions) => !conditions.iter().any(|c| c.matches(root, work)),
+            Self::Field(path, predicates) => predicates.iter().all(|p| p.holds(path, root, work)),
+            Self::Expression(expression) => work.is_true(expression),
+        }
     }
 
     fn is_conjunction(&self) -> bool {

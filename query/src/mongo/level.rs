@@ -1,7 +1,7 @@
 //! Levels of rollups as documents.
 //!
 //! A level has a document for each key and bucket: `{_id: {site, path, d}, value: {hits, …}}`,
-//! where `d` is the beginning of the bucket. The days and the months of a rollup by minutes are
+//! where `d` is the beginning of the bucket (`bucket` if a key has that name). The days and the months of a rollup by minutes are
 //! the documents of its pages instead: `{_id, metadata: {date, site, page}, daily, hourly, …}`.
 //!
 //! # Invariants
@@ -22,8 +22,10 @@ use crate::question::{Question, Tables};
 
 /// The column with the date and the keys of a page.
 const METADATA: &str = "metadata";
-/// The name of a bucket's beginning among the fields of `_id`.
-const BUCKET: &str = "d";
+/// The names of a bucket's beginning among the fields of `_id`: the first that no key has.
+const BUCKET_NAMES: [&str; 2] = ["d", "bucket"];
+/// The columns with the beginning and the end of a bucket.
+const BUCKET: [&str; 2] = ["bucket", "bucket_end"];
 /// The table whose rollup has the documents of pages.
 const PAGES: &str = "daily_documents";
 /// The levels of which there are documents of pages.
@@ -76,11 +78,14 @@ impl LevelRows {
         }
         let plan = tables.scan(&format!("{rollup}.{level}"))?;
         let keyed = keys.iter().map(|key| (format!("{ID}.{key}"), ident(key)));
-        let bucket = (format!("{ID}.{BUCKET}"), ident("bucket"));
+        let mut names = BUCKET_NAMES.into_iter();
+        let name = names.find(|name| !keys.iter().any(|key| key == name));
+        let [begin, _] = BUCKET;
+        let bucket = (format!("{ID}.{}", name.unwrap_or(begin)), ident(begin));
         let mut fields: Vec<_> = keyed.chain([bucket]).collect();
         for field in plan.schema().fields() {
             let name = field.name();
-            let is_measure = !keys.contains(name) && !name.starts_with("bucket");
+            let is_measure = !keys.contains(name) && !BUCKET.contains(&name.as_str());
             if is_measure && !field.data_type().is_binary() {
                 fields.push((format!("value.{name}"), ident(name)));
             }
@@ -112,9 +117,7 @@ impl LevelRows {
         });
         condition.into_iter().collect()
     }
-}
 
-impl LevelRows {
     /// Returns the condition on the dates of documents with these `_id`s.
     fn dates_of_ids(&self, ids: &[Bson]) -> Option<Expr> {
         let dates = ids.iter().map(|id| date_of(id.as_str()?));

@@ -10,15 +10,19 @@
 mod parse;
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 use self::parse::ProjectionReader;
 use crate::mongo::error::Result;
+use crate::mongo::expression::ExpressionContext;
 use crate::mongo::filter::ElementFilter;
 
 /// Maximum levels of a projection.
 const DEPTH_MAX: usize = 100;
+/// Maximum time of the search for elements in one document.
+const ELEMENTS_TIME: Duration = Duration::from_secs(5);
 
 /// A projection.
 #[derive(Debug)]
@@ -67,19 +71,28 @@ impl Projection {
     }
 
     /// Returns the document that the client gets.
-    pub fn apply(&self, document: &Document) -> Document {
+    ///
+    /// # Errors
+    /// If a search for an element takes too long: 50, or 51156 for a regular expression.
+    pub fn apply(&self, document: &Document) -> Result<Document> {
         let mut kept = match self.includes {
             true => included(document, &self.fields, false),
             false => excluded(document, &self.fields, false),
         };
+        if self.added.is_empty() {
+            return Ok(kept);
+        }
+        let mut context = ExpressionContext::new(DateTime::MIN);
+        context.deadline = Instant::now().checked_add(ELEMENTS_TIME);
         for AddedElement { name, filter } in &self.added {
             let items = document.get(name).and_then(Bson::as_array);
-            match items.and_then(|items| filter.first(items)) {
+            let items = items.map_or(&[][..], Vec::as_slice);
+            match filter.first(items, &context)? {
                 Some(found) => _ = kept.insert(name, vec![found.clone()]),
                 None => _ = kept.remove(name),
             }
         }
-        kept
+        Ok(kept)
     }
 }
 

@@ -4,9 +4,11 @@
 //! conditions on columns, by which parts and indexes leave out most events.
 //!
 //! # Invariants
-//! * Each event whose document matches the filter is scanned, once. A field of a document is in the
-//!   column of its name, or else in the overflow column. So a condition on columns holds for each
-//!   event that matches and has nothing in the overflow column; the others are scanned all.
+//! * Each event whose document matches the filter is scanned, once. A field at the top of a document
+//!   is in the column of its name, or else in the overflow column, and never in both. So a condition
+//!   on columns holds for each event that matches and has nothing in the overflow column; of the
+//!   others it holds where the column has a value. Fields inside of documents, `_id` and a time that
+//!   is not the document's may be in the overflow column beside a value of the column.
 
 use std::ops::Not;
 
@@ -14,14 +16,14 @@ use arrow::datatypes::{DataType, TimeUnit};
 use bson::Bson;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, ident, lit};
-use storage::{ID, Name, REST, SEQ, TIME_SOURCE, fits_float};
+use storage::{ID, Name, REST, SEQ, TIME, TIME_SOURCE, fits_float};
 
 use super::filter::{Conjunct, ConjunctTest, Filter};
 use crate::question::{Question, Tables};
 
 /// Maximum conditions on columns, and maximum values of one of them that are ranges. Plans are
 /// trees, whose depth must be bounded; the filter itself has all conditions.
-pub(super) const TESTS_MAX: usize = 64;
+const TESTS_MAX: usize = 64;
 /// Maximum values of a list.
 const VALUES_MAX: usize = 10_000;
 
@@ -87,23 +89,43 @@ fn build(
     let rows = tables.scan(table)?;
     let schema = rows.schema().as_arrow().clone();
     let has = |name: &str| schema.column_with_name(name).is_some();
-    let on_columns = conditions.iter().filter_map(|test| {
-        let (_, field) = schema.column_with_name(&test.path)?;
-        let is_own = [REST, SEQ, TIME_SOURCE].contains(&test.path.as_str());
-        (!is_own).then(|| test.condition(&ident(&test.path), field.data_type()))?
+    let on_columns: Vec<(&str, Expr)> = conditions
+        .iter()
+        .filter_map(|test| {
+            let (_, field) = schema.column_with_name(&test.path)?;
+            let is_own = [REST, SEQ, TIME_SOURCE].contains(&test.path.as_str());
+            let condition = test.condition(&ident(&test.path), field.data_type());
+            Some((test.path.as_str(), condition.filter(|_| !is_own)?))
+        })
+        .collect();
+    let all = on_columns.iter().map(|(_, condition)| condition.clone());
+    let Some(all) = all.reduce(Expr::and) else {
+        return Ok(rows);
+    };
+    if !has(REST) {
+        return rows.filter(all);
+    }
+    let elsewhere = on_columns.iter().map(|(path, _)| {
+        let from_elsewhere = |other: Expr| match has(TIME_SOURCE) && *path == TIME {
+            true => other.or(ident(TIME_SOURCE).is_not_null()),
+            false => other,
+        };
+        let is_inside = path.contains('.') || *path == ID;
+        (!is_inside).then(|| from_elsewhere(ident(*path).is_null()))
     });
-    let all = on_columns.reduce(Expr::and);
-    match all {
-        None => Ok(rows),
-        Some(all) if !has(REST) => rows.filter(all),
-        Some(all) => {
-            // A document may have the field there, with any type.
-            let rest = ident(REST).is_not_null();
-            let others = tables.scan(table)?;
-            let others = others.filter(rest.and(all.clone().is_true().not()))?;
-            rows.filter(all)?.union(others.build()?)
+    let elsewhere: Vec<Option<Expr>> = elsewhere.collect();
+    let mut others = ident(REST).is_not_null().and(all.clone().is_true().not());
+    for ((_, condition), elsewhere) in on_columns.iter().zip(&elsewhere) {
+        if let Some(elsewhere) = elsewhere {
+            others = others.and(condition.clone().or(elsewhere.clone()));
         }
     }
+    // The same once more, by which parts without such rows are left out.
+    if let Some(elsewhere) = elsewhere.into_iter().collect::<Option<Vec<Expr>>>() {
+        others = others.and(elsewhere.into_iter().reduce(Expr::or).unwrap_or(lit(true)));
+    }
+    let others = tables.scan(table)?.filter(others)?;
+    rows.filter(all)?.union(others.build()?)
 }
 
 impl ColumnTest {

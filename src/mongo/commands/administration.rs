@@ -21,16 +21,13 @@ mod users;
 
 use bson::{Bson, DateTime, Document};
 use query::mongo::{ExpressionContext, Filter};
-use storage::{Name, Snapshot, StreamKind, StreamMeta, TIME};
+use storage::{Name, Snapshot, StreamKind, StreamMeta};
 
 use crate::access::{Action, Target};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::session::MongoConnection;
 use crate::serve::Client;
-
-/// Fields that can hold the time of an event; the first one that does counts.
-const TIMES: [&str; 6] = [TIME, "@timestamp", "timestamp", "ts", "created_at", "date"];
 
 /// The reason against rules for documents.
 const VALIDATION: &str = "a stream takes every document; keep and drop of [stream.NAME] choose the fields that it stores";
@@ -193,18 +190,6 @@ fn refuse_options(command: &MongoCommand<'_>, options: &[(&str, &str)]) -> Resul
         }
     }
     Ok(())
-}
-
-/// Returns a whole number of any numeric type.
-fn whole(value: &Bson) -> Option<i64> {
-    match value {
-        Bson::Int32(number) => Some(i64::from(*number)),
-        Bson::Int64(number) => Some(*number),
-        Bson::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
-            Some(*number as i64)
-        }
-        _ => None,
-    }
 }
 
 fn invalid(message: impl Into<String>) -> CommandError {

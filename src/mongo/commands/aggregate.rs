@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 use ingest::Format;
+use query::QueryStats;
 use query::mongo::{
     CountedScan, ExpressionContext, Filter, KeptBytes, Pipeline, PipelineContext, PipelineSink,
-    is_natural,
+    WhenNotMatched,
 };
 
 use super::read::{CollectionRead, counted, surroundings};
 use super::write::{BatchRecords, WriteTerms, store};
 use crate::mongo::command::{MongoCommand, number};
-use crate::mongo::counted::CountedReading;
+use crate::mongo::counted::push_counted;
 use crate::mongo::cursor::{BatchOptions, MongoCursor};
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
@@ -86,7 +87,15 @@ fn output_terms(
 ) -> Result<WriteTerms> {
     let (stage, into) = match sink {
         PipelineSink::Out(into) => ("$out", into),
-        PipelineSink::Merge { into, .. } => ("$merge", into),
+        PipelineSink::Merge {
+            into,
+            when_not_matched: WhenNotMatched::Insert,
+            ..
+        } => ("$merge", into),
+        PipelineSink::Merge { .. } => {
+            let message = "$merge makes a new stream, in which nothing matches: write whenNotMatched: \"insert\"";
+            return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
+        }
     };
     let serving = connection.serving();
     let database = match &into.database {
@@ -145,7 +154,7 @@ async fn write_results(
 
 impl PipelineReading {
     /// Begins to read the documents of a pipeline: counts of equal ones where these are enough.
-    async fn begin(
+    pub(super) async fn begin(
         connection: &mut MongoConnection,
         command: &MongoCommand<'_>,
         read: &CollectionRead,
@@ -157,7 +166,6 @@ impl PipelineReading {
             expressions: terms.expressions.clone(),
             kept: KeptBytes::new(KEPT_BYTES_MAX),
         };
-        let run = asked.pipeline.start(asked.first_stage, &context);
         let snapshot = serving.store.snapshot();
         let form = RowForm::of(&serving, &read.client, &read.collection);
         let scan = match (&read.collection, form) {
@@ -172,28 +180,35 @@ impl PipelineReading {
             }
             _ => None,
         };
+        let mut run = asked.pipeline.start(asked.first_stage, &context);
         let beginning = async {
             let client = &read.client;
             let Some((scan, kind)) = scan else {
                 let collection = &read.collection;
                 let reading = DocumentReading::begin(&serving, client, collection, terms).await?;
                 let reading = ArrivalReading::begin(reading, u64::MAX).await?;
-                return Ok(Self::new(reading, run, context.kept));
+                return Ok(Self::new(
+                    reading,
+                    (run, context.kept),
+                    QueryStats::default(),
+                ));
             };
             let ask = |question| {
                 let snapshot = Arc::clone(&snapshot);
                 serving.ask_at(client, snapshot, terms.session(), question)
             };
+            // One after the other: a client that waits for a second place among the queries while
+            // it has one may wait for another that does the same.
+            let deadline = context.expressions.deadline;
             let counted = ask(scan.counted).await?;
+            let figures = push_counted(counted, kind, &mut run, deadline).await?;
             let others = match scan.others {
                 Some(others) => Some(ask(others).await?),
                 None => None,
             };
-            let deadline = context.expressions.deadline;
-            let counted = CountedReading::new(counted, kind, deadline);
             let others = DocumentReading::of_answer(client, (others, form), terms);
             let others = ArrivalReading::begin(others, u64::MAX).await?;
-            Ok(Self::new(others, run, context.kept).after(counted))
+            Ok(Self::new(others, (run, context.kept), figures))
         };
         connection.until_gone(beginning).await?
     }
@@ -231,6 +246,12 @@ impl Aggregation {
             expressions,
         })
     }
+}
+
+/// Returns whether a hint asks for the documents themselves: `{$natural: 1}`.
+fn is_natural(hint: &Bson) -> bool {
+    hint.as_document()
+        .is_some_and(|hint| hint.contains_key("$natural"))
 }
 
 /// Returns the stages of the pipeline.

@@ -13,6 +13,7 @@ use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::hello::MONGODB_VERSION;
 use crate::mongo::namespace::Collection;
 use crate::mongo::session::MongoConnection;
+use crate::mongo::source::PipelineReading;
 
 /// `explain`. Every verbosity reads the documents: only then it is known what was looked at.
 pub(super) async fn explain(
@@ -23,30 +24,20 @@ pub(super) async fn explain(
     let inner = command.inner("explain")?;
     let has_stats = command.text("verbosity")? != Some("queryPlanner");
     let read = CollectionRead::of(connection, &inner, inner.collection()?)?;
-    let (field, (filter, expressions)) = match inner.name {
-        "find" => ("filter", filter(connection, &inner, "filter")?),
-        "count" | "distinct" => ("query", filter(connection, &inner, "query")?),
-        "aggregate" => {
-            let asked = Aggregation::of(connection, &inner)?;
-            ("pipeline", (asked.filter, asked.expressions))
-        }
+    let begun = Instant::now();
+    let (field, (returned, figures)) = match inner.name {
+        "find" => (
+            "filter",
+            read_all(connection, &read, &inner, "filter").await?,
+        ),
+        "count" | "distinct" => ("query", read_all(connection, &read, &inner, "query").await?),
+        "aggregate" => ("pipeline", run_all(connection, &read, &inner).await?),
         other => {
             let message =
                 format!("'{other}' cannot be explained; find, aggregate, count and distinct can");
             return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
         }
     };
-    let begun = Instant::now();
-    let mut reading = read.begin(connection, &inner, filter, expressions).await?;
-    let reading_all = async {
-        let mut returned = 0_u64;
-        while reading.next().await?.is_some() {
-            returned += 1;
-        }
-        Ok::<_, CommandError>(returned)
-    };
-    let returned = connection.until_gone(reading_all).await??;
-    let figures = reading.figures();
     let snapshot = connection.serving().store.snapshot();
     let (plan, has_keys) =
         winning_plan(&figures, &read.collection, &snapshot, &equal_fields(&inner));
@@ -77,6 +68,43 @@ pub(super) async fn explain(
     );
     answer.insert("serverInfo", doc! { "version": MONGODB_VERSION });
     Ok(answer)
+}
+
+/// Reads the documents that match. Returns their number and the figures of the query.
+async fn read_all(
+    connection: &mut MongoConnection,
+    read: &CollectionRead,
+    command: &MongoCommand<'_>,
+    field: &str,
+) -> Result<(u64, QueryStats)> {
+    let (filter, expressions) = filter(connection, command, field)?;
+    let mut reading = read.begin(connection, command, filter, expressions).await?;
+    let reading_all = async {
+        let mut returned = 0;
+        while reading.next().await?.is_some() {
+            returned += 1;
+        }
+        Ok((returned, reading.figures()))
+    };
+    connection.until_gone(reading_all).await?
+}
+
+/// Runs a pipeline. Returns the number of its results and the figures of its queries.
+async fn run_all(
+    connection: &mut MongoConnection,
+    read: &CollectionRead,
+    command: &MongoCommand<'_>,
+) -> Result<(u64, QueryStats)> {
+    let asked = Aggregation::of(connection, command)?;
+    let mut results = PipelineReading::begin(connection, command, read, asked).await?;
+    let running = async {
+        let mut returned = 0;
+        while results.next().await?.is_some() {
+            returned += 1;
+        }
+        Ok((returned, results.figures().clone()))
+    };
+    connection.until_gone(running).await?
 }
 
 /// Returns the fields at the top of the conditions that are equal to a value.

@@ -12,10 +12,9 @@ use std::sync::Arc;
 use bson::{Document, RawDocument, doc};
 use ingest::Format;
 
-use super::write::{BatchRecords, WriteError, WriteTerms, store};
+use super::write::{BatchRecords, WriteError, WriteTerms, batch_documents, store};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
-use crate::mongo::hello::BATCH_DOCUMENTS_MAX;
 use crate::mongo::message::{DOCUMENT_BYTES_MAX, MongoMessage};
 use crate::mongo::session::MongoConnection;
 use crate::serve::Length;
@@ -33,23 +32,11 @@ pub(super) async fn insert(
     command: &MongoCommand<'_>,
     message: &MongoMessage,
 ) -> Result<Document> {
-    if command.is_in_transaction() {
-        let message =
-            "there are no transactions: an insert is one batch, stored whole or not at all";
-        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
-    }
+    let documents = batch_documents(command, "documents")?;
     command.check_fields(&FIELDS)?;
     let client = connection.client(command.name)?;
     let serving = Arc::clone(connection.serving());
     let terms = WriteTerms::of(&serving, &client, command, Format::Bson)?;
-    let documents = command.documents("documents")?;
-    if documents.is_empty() || documents.len() > BATCH_DOCUMENTS_MAX {
-        let found = documents.len();
-        return Err(CommandError::new(
-            code::INVALID_LENGTH,
-            format!("an insert has from 1 to {BATCH_DOCUMENTS_MAX} documents, and not {found}"),
-        ));
-    }
     let brought = batch_records(&documents, terms.ordered)?;
     let length = Length::of(message.length());
     let stored = store(&serving, &client, terms, brought, length).await?;

@@ -12,14 +12,13 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 use futures::StreamExt as _;
 use ingest::Format;
-use query::mongo::{FIXED, begun_counter, counter_text};
+use query::mongo::{FIXED, begun_counter, counter_text, encoded_bytes, is_counter_id};
 use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name};
 
-use super::write::{BatchRecords, WriteError, WriteTerms, store};
-use crate::mongo::command::MongoCommand;
+use super::write::{BatchRecords, WriteError, WriteTerms, batch_documents, content_hash, store};
+use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::counters::KnownCounters;
 use crate::mongo::error::{CommandError, Result, code};
-use crate::mongo::hello::BATCH_DOCUMENTS_MAX;
 use crate::mongo::message::MongoMessage;
 use crate::mongo::session::MongoConnection;
 use crate::serve::{Length, Serving};
@@ -29,6 +28,11 @@ const FIELDS: [&str; 4] = ["ordered", "bypassDocumentValidation", "updates", "le
 const UPDATE_FIELDS: [&str; 5] = ["q", "u", "upsert", "multi", "hint"];
 /// Maximum increments of an update: those of a day by minutes, with room.
 const INCREMENTS_MAX: usize = 10_000;
+/// Maximum bytes of an `_id` as text, and of a path.
+const NAME_BYTES_MAX: usize = 4096;
+/// Maximum bytes and levels of the fixed fields of a counter.
+const FIXED_BYTES_MAX: usize = 64 << 10;
+const FIXED_LEVELS_MAX: usize = 20;
 const IMMUTABLE: &str = "events are immutable: a counter takes $inc and $setOnInsert alone";
 
 /// An update of one counter.
@@ -47,21 +51,11 @@ pub(super) async fn update(
     command: &MongoCommand<'_>,
     message: &MongoMessage,
 ) -> Result<Document> {
-    if command.is_in_transaction() {
-        let message = "there are no transactions: an update is stored whole or not at all";
-        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
-    }
+    let documents = batch_documents(command, "updates")?;
     command.check_fields(&FIELDS)?;
     let client = connection.client(command.name)?;
     let serving = Arc::clone(connection.serving());
     let terms = WriteTerms::of(&serving, &client, command, Format::Counters)?;
-    let documents = command.documents("updates")?;
-    if documents.is_empty() || documents.len() > BATCH_DOCUMENTS_MAX {
-        let found = documents.len();
-        let message =
-            format!("'update' has from 1 to {BATCH_DOCUMENTS_MAX} updates, and not {found}");
-        return Err(CommandError::new(code::INVALID_LENGTH, message));
-    }
     let mongo = Arc::clone(&connection.mongo);
     let begun = Begun {
         serving: &serving,
@@ -69,7 +63,8 @@ pub(super) async fn update(
         known: &mongo.counters,
     };
     let mut effect = UpdateEffect::default();
-    effect.brought.body = Some(documents.concat());
+    // A repeated update may find its counter begun, and make other events.
+    effect.brought.content = Some(content_hash(&documents));
     for (index, bytes) in documents.iter().enumerate() {
         let applied = async {
             let update = CounterUpdate::parse(bytes)?;
@@ -190,7 +185,13 @@ impl CounterUpdate {
             let message = "the filter of an update names its counter: {_id: …}";
             CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
         })?;
-        let mut increments = Vec::new();
+        if !is_counter_id(&id) || counter_text(&id).len() > NAME_BYTES_MAX {
+            let message = format!(
+                "the _id {id} is long, or has an array, a decimal or another value that no counter is found by; use a text or an integer"
+            );
+            return Err(CommandError::new(code::BAD_VALUE, message));
+        }
+        let (mut increments, mut paths) = (Vec::new(), Vec::new());
         for (operator, fields) in change {
             let fields = match (operator.as_str(), fields) {
                 ("$inc" | "$setOnInsert", Bson::Document(fields)) => fields,
@@ -200,12 +201,15 @@ impl CounterUpdate {
                 }
             };
             for (path, value) in fields {
+                paths.push(checked(path)?);
                 match operator.as_str() {
-                    "$inc" => increments.push((checked(path)?.to_owned(), whole(path, value)?)),
+                    "$inc" => increments.push((path.clone(), increment(path, value)?)),
                     _ => put(&mut fixed, path, value.clone())?,
                 }
             }
         }
+        check_conflicts(paths)?;
+        check_fixed(&fixed)?;
         if increments.len() > INCREMENTS_MAX {
             let found = increments.len();
             let message = format!("an update has {found} increments; the most is {INCREMENTS_MAX}");
@@ -248,7 +252,8 @@ fn equal_value(name: &str, value: &Bson) -> Result<Bson> {
 /// Returns a path that can be that of a number.
 fn checked(path: &str) -> Result<&str> {
     let is_good = |name: &str| !name.is_empty() && !name.starts_with('$');
-    match path.split('.').all(is_good) && path != "_id" && !path.starts_with("_id.") {
+    let is_id = path == "_id" || path.starts_with("_id.");
+    match path.split('.').all(is_good) && !is_id && path.len() <= NAME_BYTES_MAX {
         true => Ok(path),
         false => {
             let message = format!("'{path}' is no path of a number or a field");
@@ -258,16 +263,53 @@ fn checked(path: &str) -> Result<&str> {
 }
 
 /// Returns an increment.
-fn whole(path: &str, value: &Bson) -> Result<i64> {
-    match value {
-        Bson::Int32(by) => Ok(i64::from(*by)),
-        Bson::Int64(by) => Ok(*by),
-        Bson::Double(by) if by.fract() == 0.0 && by.abs() < 9e15 => Ok(*by as i64),
-        other => {
-            let message = format!("the increment of '{path}' is {other}; it must be an integer");
-            Err(CommandError::new(code::TYPE_MISMATCH, message))
+fn increment(path: &str, value: &Bson) -> Result<i64> {
+    number(value).ok_or_else(|| {
+        let message = format!("the increment of '{path}' is {value}; it must be an integer");
+        CommandError::new(code::TYPE_MISMATCH, message)
+    })
+}
+
+/// Checks that no path of an update is that of another, or lies inside of it.
+fn check_conflicts(mut paths: Vec<&str>) -> Result<()> {
+    // A path is followed by those inside of it.
+    paths.sort_unstable_by(|a, b| a.split('.').cmp(b.split('.')));
+    for pair in paths.windows(2) {
+        let below = pair[1].strip_prefix(pair[0]);
+        if below.is_some_and(|below| below.is_empty() || below.starts_with('.')) {
+            let message = format!("'{}' is in conflict with '{}'", pair[1], pair[0]);
+            return Err(CommandError::new(
+                code::CONFLICTING_UPDATE_OPERATORS,
+                message,
+            ));
         }
     }
+    Ok(())
+}
+
+/// Checks that the fixed fields can be stored: were they kept in quarantine, the increments beside
+/// them would be stored alone.
+fn check_fixed(fixed: &Document) -> Result<()> {
+    let bytes = encoded_bytes(fixed);
+    if bytes > FIXED_BYTES_MAX || !has_levels(fixed, FIXED_LEVELS_MAX) {
+        let message = format!(
+            "the fixed fields of a counter have {bytes} bytes; the most is {FIXED_BYTES_MAX}, in {FIXED_LEVELS_MAX} levels"
+        );
+        return Err(CommandError::new(code::BAD_VALUE, message));
+    }
+    Ok(())
+}
+
+/// Returns whether a document has no more levels.
+fn has_levels(document: &Document, most: usize) -> bool {
+    fn within(value: &Bson, most: usize) -> bool {
+        match value {
+            Bson::Document(document) => has_levels(document, most),
+            Bson::Array(items) => most > 0 && items.iter().all(|item| within(item, most - 1)),
+            _ => true,
+        }
+    }
+    most > 0 && document.values().all(|value| within(value, most - 1))
 }
 
 /// Puts a field at a path with dots.

@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::access::{Action, Target};
 use crate::mongo::command::{Concern, MongoCommand};
 use crate::mongo::error::{CommandError, Result, code};
+use crate::mongo::hello::BATCH_DOCUMENTS_MAX;
 use crate::mongo::namespace::Collection;
 use crate::serve::{
     Client, Content, Delivery, Length, NotReached, Serving, Submission, reached, submitted_concern,
@@ -28,8 +29,8 @@ pub(super) struct BatchRecords {
     /// The index of each record among the documents of the client.
     pub(super) indexes: Vec<usize>,
     pub(super) errors: Vec<WriteError>,
-    /// The bytes by which a repeated command is recognised, if they are not the records.
-    pub(super) body: Option<Vec<u8>>,
+    /// The hash by which a repeated command is recognised, if it is not that of the records.
+    pub(super) content: Option<u64>,
 }
 
 /// The failure of one document.
@@ -197,7 +198,7 @@ impl WriteTerms {
     }
 
     /// Makes the delivery of records.
-    fn delivery(self, serving: &Serving, records: Records, body: Option<&[u8]>) -> Delivery {
+    fn delivery(self, serving: &Serving, records: Records, content: Option<u64>) -> Delivery {
         let mut options = ParseOptions {
             format: self.format,
             received_us: SystemClock.now_us(),
@@ -208,10 +209,8 @@ impl WriteTerms {
         // A document has no line.
         options.selection.raw_line = false;
         let identity = self.identity.map(|key| {
-            let mut hasher = Xxh3Default::new();
-            hasher.update(&[u8::from(self.ordered)]);
-            hasher.update(body.unwrap_or(records.as_bytes()));
-            let body_hash = hasher.digest();
+            let content = content.unwrap_or_else(|| content_hash(&[records.as_bytes()]));
+            let body_hash = content ^ u64::from(self.ordered);
             Identity::Key { key, body_hash }
         });
         Delivery {
@@ -223,6 +222,40 @@ impl WriteTerms {
             content: Content::Records(records),
         }
     }
+}
+
+/// Returns the documents of a command, which become one batch.
+///
+/// # Errors
+/// If they are too many or none, or belong to a transaction.
+pub(super) fn batch_documents<'a>(
+    command: &MongoCommand<'a>,
+    field: &str,
+) -> Result<Vec<&'a [u8]>> {
+    let name = command.name;
+    if command.is_in_transaction() {
+        let message =
+            format!("there are no transactions: '{name}' is one batch, stored whole or not at all");
+        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
+    }
+    let documents = command.documents(field)?;
+    if documents.is_empty() || documents.len() > BATCH_DOCUMENTS_MAX {
+        let found = documents.len();
+        let message = format!(
+            "'{name}.{field}' has from 1 to {BATCH_DOCUMENTS_MAX} documents, and not {found}"
+        );
+        return Err(CommandError::new(code::INVALID_LENGTH, message));
+    }
+    Ok(documents)
+}
+
+/// Returns the hash of the content of a command.
+pub(super) fn content_hash(pieces: &[&[u8]]) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    for piece in pieces {
+        hasher.update(piece);
+    }
+    hasher.digest()
 }
 
 /// Stores a batch, and waits for its concern.
@@ -272,7 +305,7 @@ async fn submit(
     serving.intake.note_foreground();
     let ordered = terms.ordered;
     let submitted = submitted_concern(terms.concern, terms.durability, terms.wtimeout.is_some());
-    let delivery = terms.delivery(serving, brought.records, brought.body.as_deref());
+    let delivery = terms.delivery(serving, brought.records, brought.content);
     let (intake, indexes) = (Arc::clone(&serving.intake), brought.indexes);
     let (mut errors, (send, done)) = (brought.errors, oneshot::channel());
     let place = serving.parsing.place(client.share(), length).await;

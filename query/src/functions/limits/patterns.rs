@@ -16,14 +16,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, lit,
 };
-use regex_syntax::hir::{Hir, HirKind};
 
-/// Largest number of steps of a call for one row: some seconds.
-pub(super) const ROW_STEPS_MAX: u64 = 1 << 30;
-/// Number of states that a regular expression follows in one step, nearly always: it caches the
-/// sets of states that it has met. If the cache grows too large, it follows each state
-/// separately.
-pub(super) const STATES_AT_ONCE: u64 = 8;
+use crate::regex_steps::{TEXT_STEPS_MAX, states, steps};
 
 /// Names of LIKE and ILIKE as functions.
 pub(super) const NAMES: [&str; 2] = ["LIKE", "ILIKE"];
@@ -60,21 +54,6 @@ fn too_long<T>(pattern: &str) -> Result<T> {
         "a pattern has {} bytes; the limit is {BYTES_MAX}",
         pattern.len()
     )
-}
-
-fn states(hir: &Hir) -> u64 {
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) | HirKind::Class(_) => 1,
-        HirKind::Literal(literal) => literal.0.len() as u64,
-        HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or(repetition.min + 1).max(1);
-            states(&repetition.sub).saturating_mul(times.into())
-        }
-        HirKind::Capture(capture) => states(&capture.sub),
-        HirKind::Concat(all) | HirKind::Alternation(all) => {
-            all.iter().map(states).fold(0, u64::saturating_add)
-        }
-    }
 }
 
 /// Checks whether a pattern is a constant of the statement and cheap to match.
@@ -198,10 +177,10 @@ impl ScalarUDFImpl for Likes {
         let is_one = texts.is_one && patterns.is_one;
         for row in 0..if is_one { 1 } else { args.number_rows } {
             let weight = weight_of_like(patterns.at(row))?;
-            let steps = (texts.at(row).len() as u64).saturating_mul(weight) / STATES_AT_ONCE;
-            if steps > ROW_STEPS_MAX {
+            let steps = steps(weight, texts.at(row).len());
+            if steps > TEXT_STEPS_MAX {
                 return exec_err!(
-                    "{} would take {steps} steps for one row; the limit is {ROW_STEPS_MAX}; \
+                    "{} would take {steps} steps for one row; the limit is {TEXT_STEPS_MAX}; \
                      make its pattern shorter",
                     self.name()
                 );

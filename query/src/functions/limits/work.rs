@@ -8,8 +8,9 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::patterns::{ROW_STEPS_MAX, STATES_AT_ONCE, weight};
+use super::patterns::weight;
 use crate::functions::sizes::bytes;
+use crate::regex_steps::{STATES_AT_ONCE, TEXT_STEPS_MAX};
 
 /// Largest number of steps of a call for all rows of a batch. Operators take fewer rows at a time
 /// if these take long.
@@ -73,14 +74,14 @@ impl Work {
                 None => u64::MAX,
             },
         };
-        if all <= ROW_STEPS_MAX {
+        if all <= TEXT_STEPS_MAX {
             return Ok(());
         }
         let mut sum = 0_u64;
         for steps in self.steps(first, second, rows)? {
-            if steps > ROW_STEPS_MAX {
+            if steps > TEXT_STEPS_MAX {
                 return exec_err!(
-                    "{name} would take {steps} steps for one row; the limit is {ROW_STEPS_MAX}; \
+                    "{name} would take {steps} steps for one row; the limit is {TEXT_STEPS_MAX}; \
                      make its arguments shorter"
                 );
             }

@@ -52,6 +52,58 @@ pub(super) enum ControlOperator {
 }
 
 impl ControlOperator {
+    /// Visits the nodes of the operator. Variables that it binds have the values of some of them.
+    pub(super) fn for_each_node(&self, visit: &mut dyn FnMut(&ExpressionNode)) {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) | Self::IfNull(nodes) => {
+                nodes.iter().for_each(visit);
+            }
+            Self::Cond(nodes) => nodes.iter().for_each(visit),
+            Self::Switch { branches, default } => {
+                for (condition, value) in branches {
+                    visit(condition);
+                    visit(value);
+                }
+                default.iter().for_each(visit);
+            }
+            Self::Let { values, inside } => {
+                values.iter().for_each(&mut *visit);
+                visit(inside);
+            }
+            Self::Map { input, inside } => {
+                visit(input);
+                visit(inside);
+            }
+            Self::Filter {
+                input,
+                condition,
+                limit,
+            } => {
+                visit(input);
+                visit(condition);
+                limit.iter().for_each(visit);
+            }
+            Self::Reduce {
+                input,
+                initial,
+                inside,
+            } => {
+                visit(input);
+                visit(initial);
+                visit(inside);
+            }
+            Self::Fallback {
+                arguments,
+                on_null,
+                on_error,
+                ..
+            } => {
+                let arguments = arguments.iter().flatten();
+                arguments.chain(on_null).chain(on_error).for_each(visit);
+            }
+        }
+    }
+
     pub(super) fn evaluate(&self, variables: &ExpressionVariables<'_>) -> Result<Evaluated> {
         match self {
             Self::And(conditions) => any(conditions, false, variables),

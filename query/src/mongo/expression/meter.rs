@@ -48,7 +48,7 @@ impl EvaluationMeter {
     ///
     /// # Errors
     /// 50 after the deadline.
-    pub(super) fn step_over(&self, bytes: usize) -> Result<()> {
+    pub(in crate::mongo) fn step_over(&self, bytes: usize) -> Result<()> {
         self.count(1 + bytes / STEP_BYTES)
     }
 

@@ -6,7 +6,7 @@ use regex::Regex;
 use super::operands::misfit;
 use super::{Evaluated, ExpressionNode, ExpressionVariables, is_nullish};
 use crate::mongo::error::{QueryError, Result};
-use crate::mongo::pattern::{COMPILED_BYTES_MAX, compile};
+use crate::mongo::pattern::{BoundedRegex, COMPILED_BYTES_MAX, compile};
 use crate::mongo::size::weigh;
 
 /// An operator of regular expressions.
@@ -28,7 +28,7 @@ pub(super) enum RegexResult {
 #[derive(Debug)]
 enum RegexSource {
     /// The same for every document; `None` if it is null.
-    Constant(Option<Regex>),
+    Constant(Option<BoundedRegex>),
     Computed {
         regex: ExpressionNode,
         options: Option<ExpressionNode>,
@@ -36,6 +36,15 @@ enum RegexSource {
 }
 
 impl RegexOperator {
+    /// Visits the nodes of the operator.
+    pub(super) fn for_each_node(&self, visit: &mut dyn FnMut(&ExpressionNode)) {
+        visit(&self.input);
+        if let RegexSource::Computed { regex, options } = &self.source {
+            visit(regex);
+            options.iter().for_each(visit);
+        }
+    }
+
     pub(super) fn new(
         result: RegexResult,
         input: ExpressionNode,
@@ -77,19 +86,23 @@ impl RegexOperator {
             }
         };
         let operands = match (&input, regex) {
-            (Some(Bson::String(text)), Some(regex)) => Some((regex, text.as_str())),
+            (Some(Bson::String(text)), Some(regex)) => {
+                let (regex, steps) = regex.for_text(text)?;
+                variables.meter.step_over(steps)?;
+                Some((regex, steps, text.as_str()))
+            }
             _ => None,
         };
         Ok(Some(match self.result {
             RegexResult::IsMatch => {
-                Bson::Boolean(operands.is_some_and(|(regex, text)| regex.is_match(text)))
+                Bson::Boolean(operands.is_some_and(|(regex, _, text)| regex.is_match(text)))
             }
             RegexResult::First => {
-                let found = operands.and_then(|(regex, text)| found_from(regex, text, 0, 0));
+                let found = operands.and_then(|(regex, _, text)| found_from(regex, text, 0, 0));
                 found.map_or(Bson::Null, |found| found.value)
             }
             RegexResult::All => match operands {
-                Some((regex, text)) => Bson::Array(all(regex, text, variables)?),
+                Some((regex, steps, text)) => Bson::Array(all((regex, steps), text, variables)?),
                 None => Bson::Array(Array::new()),
             },
         }))
@@ -128,12 +141,16 @@ fn found_from(regex: &Regex, text: &str, from: usize, before: usize) -> Option<F
 }
 
 /// Returns all matches. After an empty one the next begins a character later.
-fn all(regex: &Regex, text: &str, variables: &ExpressionVariables<'_>) -> Result<Array> {
+fn all(
+    (regex, steps): (&Regex, usize),
+    text: &str,
+    variables: &ExpressionVariables<'_>,
+) -> Result<Array> {
     let (mut found, mut held) = (Array::new(), variables.meter.hold());
     let (mut from, mut before) = (0, 0);
     // Each search may read the text to its end.
     let search = |from: usize, before: usize| {
-        variables.meter.step_over(text.len() - from)?;
+        variables.meter.step_over(steps)?;
         Ok(found_from(regex, text, from, before))
     };
     while let Some(next) = search(from, before)? {
@@ -153,7 +170,7 @@ fn all(regex: &Regex, text: &str, variables: &ExpressionVariables<'_>) -> Result
 }
 
 /// Compiles an expression; `None` if it is null or missing.
-fn regex_of(regex: Option<&Bson>, options: Option<&Bson>) -> Result<Option<Regex>> {
+fn regex_of(regex: Option<&Bson>, options: Option<&Bson>) -> Result<Option<BoundedRegex>> {
     let given = match options {
         None | Some(Bson::Null | Bson::Undefined) => None,
         Some(Bson::String(options)) => Some(options.as_str()),

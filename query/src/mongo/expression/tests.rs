@@ -214,5 +214,13 @@ fn fields_are_read_no_more_exactly_than_needed() {
     }
     assert_eq!(uses("5"), Some(Vec::new()));
     assert_eq!(uses(r#""$$ROOT""#), None);
-    assert_eq!(uses(r#"{"$map": {"input": "$a", "in": "$$this"}}"#), None);
+    let map = r#"{"$map": {"input": "$a", "in": {"$cond": [{"$year": "$t"}, "$$this", "$b"]}}}"#;
+    let [a, b, t] = ["a", "b", "t"].map(str::to_owned);
+    let expected = [
+        (a, DateGrain::Exact),
+        (b, DateGrain::Exact),
+        (t, DateGrain::Day),
+    ];
+    assert_eq!(uses(map), Some(expected.to_vec()));
+    assert_eq!(uses(r#"{"$cond": [true, "$$ROOT", 1]}"#), None);
 }

@@ -69,8 +69,9 @@ impl ExpressionNode {
                     .flatten()
                     .for_each(|node| node.add_uses(uses)),
             },
-            // Operators that bind variables are not looked into.
-            Self::Regex(_) | Self::Sort(_) | Self::Control(_) => uses.has_root = true,
+            Self::Regex(regex) => regex.for_each_node(&mut |node| node.add_uses(uses)),
+            Self::Sort(sorter) => sorter.input.add_uses(uses),
+            Self::Control(control) => control.for_each_node(&mut |node| node.add_uses(uses)),
         }
     }
 }

@@ -1,15 +1,14 @@
 //! Regular expressions of filters.
 
 use bson::Bson;
-use regex::Regex;
 
 use crate::mongo::error::{QueryError, Result};
-use crate::mongo::pattern::compile;
+use crate::mongo::pattern::{BoundedRegex, compile};
 
 /// A regular expression with its options.
 #[derive(Debug)]
 pub(super) struct TextPattern {
-    compiled: Regex,
+    compiled: BoundedRegex,
     pattern: String,
     options: String,
 }
@@ -50,14 +49,23 @@ impl TextPattern {
         }
     }
 
-    /// Returns whether a text matches. A stored expression does if it is the same.
-    pub(super) fn matches(&self, value: &Bson) -> bool {
-        match value {
-            Bson::String(text) | Bson::Symbol(text) => self.compiled.is_match(text),
-            Bson::RegularExpression(regex) => {
-                regex.pattern.as_str() == self.pattern && regex.options.as_str() == self.options
+    /// Returns whether a text matches, with the steps that this took. A stored expression does if
+    /// it is the same.
+    ///
+    /// # Errors
+    /// 51156 if the steps would be too many.
+    pub(super) fn matches(&self, value: &Bson) -> Result<(bool, usize)> {
+        Ok(match value {
+            Bson::String(text) | Bson::Symbol(text) => {
+                let (regex, steps) = self.compiled.for_text(text)?;
+                (regex.is_match(text), steps)
             }
-            _ => false,
-        }
+            Bson::RegularExpression(regex) => {
+                let is_same = regex.pattern.as_str() == self.pattern
+                    && regex.options.as_str() == self.options;
+                (is_same, 0)
+            }
+            _ => (false, 0),
+        })
     }
 }

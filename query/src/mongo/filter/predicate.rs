@@ -5,6 +5,7 @@ use bson::Bson;
 use super::DocumentCondition;
 use super::comparison::{ComparedBy, ValueList};
 use super::pattern::TextPattern;
+use super::work::MatchWork;
 use crate::mongo::path::{DottedPath, PathRoot};
 use crate::mongo::value::BsonNumber;
 
@@ -43,12 +44,12 @@ pub(super) enum ElementCondition {
 }
 
 impl ElementCondition {
-    pub(super) fn is_met(&self, item: &Bson) -> bool {
+    pub(super) fn is_met(&self, item: &Bson, work: &mut MatchWork<'_>) -> bool {
         match self {
             Self::Fields(condition) => {
-                PathRoot::of(item).is_some_and(|root| condition.matches_element(root))
+                PathRoot::of(item).is_some_and(|root| condition.matches(root, work))
             }
-            Self::Value(predicates) => predicates.iter().all(|p| p.is_met(Some(item), true)),
+            Self::Value(predicates) => predicates.iter().all(|p| p.is_met(Some(item), true, work)),
         }
     }
 }
@@ -56,45 +57,55 @@ impl ElementCondition {
 impl Predicate {
     /// Returns whether the condition holds for the values of a path. A negation is one of the whole
     /// path: no value of it may meet the condition.
-    pub(super) fn holds(&self, path: &DottedPath, root: PathRoot<'_>) -> bool {
+    pub(super) fn holds(
+        &self,
+        path: &DottedPath,
+        root: PathRoot<'_>,
+        work: &mut MatchWork<'_>,
+    ) -> bool {
         match self {
-            Self::Not(predicates) => !predicates.iter().all(|p| p.holds(path, root)),
+            Self::Not(predicates) => !predicates.iter().all(|p| p.holds(path, root, work)),
             Self::Each(predicates) => {
-                !predicates.is_empty() && predicates.iter().all(|p| p.holds(path, root))
+                !predicates.is_empty() && predicates.iter().all(|p| p.holds(path, root, work))
             }
             // These look at the array at the end alone, and not at the arrays in it.
             Self::Size(_) | Self::Element(_) => path.any(root, &mut |value, is_element| {
-                !is_element && self.is_met(value, false)
+                !is_element && self.is_met(value, false, work)
             }),
             _ => path.any(root, &mut |value, is_element| {
-                self.is_met(value, is_element)
+                self.is_met(value, is_element, work)
             }),
         }
     }
 
     /// Returns whether one value meets the condition.
-    fn is_met(&self, value: Option<&Bson>, is_element: bool) -> bool {
+    fn is_met(&self, value: Option<&Bson>, is_element: bool, work: &mut MatchWork<'_>) -> bool {
+        if !work.goes_on() {
+            return true;
+        }
         match self {
             Self::Each(predicates) => {
-                !predicates.is_empty() && predicates.iter().all(|p| p.is_met(value, is_element))
+                !predicates.is_empty()
+                    && predicates.iter().all(|p| p.is_met(value, is_element, work))
             }
-            Self::Not(predicates) => !predicates.iter().all(|p| p.is_met(value, is_element)),
+            Self::Not(predicates) => !predicates.iter().all(|p| p.is_met(value, is_element, work)),
             _ => match value {
-                Some(found) => self.is_met_by(found, is_element),
+                Some(found) => self.is_met_by(found, is_element, work),
                 None => self.is_met_by_missing(),
             },
         }
     }
 
-    fn is_met_by(&self, found: &Bson, is_element: bool) -> bool {
+    fn is_met_by(&self, found: &Bson, is_element: bool, work: &mut MatchWork<'_>) -> bool {
         match self {
             Self::Compare(comparison, wanted) => comparison.is_met(found, wanted, is_element),
             Self::In { values, patterns } => {
-                values.contains(found, is_element) || patterns.iter().any(|p| p.matches(found))
+                values.contains(found, is_element)
+                    || patterns.iter().any(|p| work.is_match(p, found))
             }
             Self::Exists => true,
             Self::Type(types) => types.contains(&type_number(found)),
-            Self::Pattern(pattern) => pattern.matches(found),
+            Self::Pattern(pattern) => work.is_match(pattern, found),
             Self::Size(size) => found.as_array().is_some_and(|items| items.len() == *size),
             Self::Modulo { divisor, remainder } => {
                 let whole = BsonNumber::of(found).and_then(|number| truncated(&number));
@@ -102,7 +113,7 @@ impl Predicate {
             }
             Self::Element(condition) => found
                 .as_array()
-                .is_some_and(|items| items.iter().any(|item| condition.is_met(item))),
+                .is_some_and(|items| items.iter().any(|item| condition.is_met(item, work))),
             Self::Each(_) | Self::Not(_) => unreachable!("BUG: is_met looks into lists"),
         }
     }

@@ -37,35 +37,32 @@ impl Default for NumberTotal {
 impl NumberTotal {
     /// Adds a value; returns false if it is no number.
     pub(in crate::mongo) fn add(&mut self, value: &Bson) -> bool {
+        self.add_times(value, 1)
+    }
+
+    /// Adds a value so many times, at least once; returns false if it is no number.
+    pub(in crate::mongo) fn add_times(&mut self, value: &Bson, times: u64) -> bool {
         let (Some(width), Some(number)) = (NumberType::of(value), BsonNumber::of(value)) else {
             return false;
         };
         self.width = self.width.max(width);
         match number {
-            BsonNumber::Int(number) => self.integers += i128::from(number),
-            BsonNumber::Double(number) => self.add_double(number),
+            BsonNumber::Int(number) => self.integers += i128::from(number) * i128::from(times),
+            BsonNumber::Double(number) => {
+                let product = number * times as f64;
+                self.add_double(product);
+                if product.is_finite() {
+                    // The bits that the product has lost.
+                    self.low += number.mul_add(times as f64, -product);
+                }
+            }
             // As in MongoDB; exact digits could be twelve thousand.
             BsonNumber::Decimal(number) => {
-                self.decimals = to_34_digits(&(&self.decimals + number));
+                let product = number * BigDecimal::from(times);
+                self.decimals = to_34_digits(&(&self.decimals + product));
             }
         }
         true
-    }
-
-    /// Adds a value so many times.
-    pub(in crate::mongo) fn add_times(&mut self, value: &Bson, times: u64) -> bool {
-        let is_integer = matches!(value, Bson::Int32(_) | Bson::Int64(_));
-        match BsonNumber::of(value) {
-            Some(BsonNumber::Int(number)) if is_integer => {
-                self.width = self
-                    .width
-                    .max(NumberType::of(value).unwrap_or(NumberType::Int64));
-                self.integers += i128::from(number) * i128::from(times);
-                true
-            }
-            // Each sum of doubles is rounded.
-            _ => (0..times).fold(false, |_, _| self.add(value)),
-        }
     }
 
     fn add_double(&mut self, number: f64) {

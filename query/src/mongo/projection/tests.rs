@@ -6,7 +6,10 @@ use bson::{Bson, Document, doc};
 use super::*;
 
 fn project(projection: &Document, document: &Document) -> Document {
-    Projection::parse(projection).unwrap().apply(document)
+    Projection::parse(projection)
+        .unwrap()
+        .apply(document)
+        .unwrap()
 }
 
 /// Checks the result with the order of its fields.

@@ -4,15 +4,15 @@
 //! be done, and names the way to the same end otherwise.
 
 use bson::{Bson, Document, doc};
+use ingest::TIME_FIELDS;
 use storage::Name;
 
 use super::listing::without_collections;
 use super::retention::{AskedLimit, AskedRetention, configured, seconds};
 use super::{
-    TIMES, VALIDATION, VIEW, administrator, invalid, names_of, no_collection, refuse_options,
-    visible, whole,
+    VALIDATION, VIEW, administrator, invalid, names_of, no_collection, refuse_options, visible,
 };
-use crate::mongo::command::MongoCommand;
+use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::session::MongoConnection;
@@ -80,8 +80,13 @@ fn age_of_index(index: &Document) -> Result<AskedLimit> {
         ));
     }
     let is_of_time = match (index.get_document("keyPattern"), index.get_str("name")) {
-        (Ok(key), _) => key.len() == 1 && key.keys().all(|field| TIMES.contains(&field.as_str())),
-        (Err(_), Ok(name)) => TIMES.iter().any(|time| name == format!("{time}_1")),
+        (Ok(key), _) => {
+            key.len() == 1
+                && key
+                    .keys()
+                    .all(|field| TIME_FIELDS.contains(&field.as_str()))
+        }
+        (Err(_), Ok(name)) => TIME_FIELDS.iter().any(|time| name == format!("{time}_1")),
         (Err(_), Err(_)) => return Err(invalid("'collMod.index' needs 'name' or 'keyPattern'")),
     };
     if !is_of_time {
@@ -89,7 +94,7 @@ fn age_of_index(index: &Document) -> Result<AskedLimit> {
             "'collMod.index' must be that of the time: events expire by their time",
         ));
     }
-    match index.get("expireAfterSeconds").map(whole) {
+    match index.get("expireAfterSeconds").map(number) {
         Some(Some(age_s)) => AskedLimit::most("collMod.index.expireAfterSeconds", age_s),
         Some(None) => Err(invalid("'collMod.index.expireAfterSeconds' is no number")),
         None => Ok(AskedLimit::AsItIs),

@@ -1,9 +1,10 @@
 //! `create`: a stream is created by its first insert, and its retention is in `logmill.toml` alone.
 
 use bson::{Document, doc};
+use ingest::TIME_FIELDS;
 
 use super::retention::{AskedLimit, AskedRetention};
-use super::{TIMES, VALIDATION, VIEW, invalid, names_of, refuse_options, require};
+use super::{VALIDATION, VIEW, invalid, names_of, refuse_options, require};
 use crate::access::{Action, Target};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
@@ -126,12 +127,12 @@ fn check_series(series: &Document) -> Result<()> {
         Err(_) => Err(invalid(
             "'create.timeseries.timeField' is missing, or no text",
         )),
-        Ok(field) if TIMES.contains(&field) => Ok(()),
+        Ok(field) if TIME_FIELDS.contains(&field) => Ok(()),
         Ok(field) => Err(CommandError::new(
             code::COMMAND_NOT_SUPPORTED,
             format!(
                 "'create.timeseries.timeField' is '{field}': the time of an event is in one of {}",
-                TIMES.join(", ")
+                TIME_FIELDS.join(", ")
             ),
         )),
     }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
+use ingest::TIME_FIELDS;
 use storage::{ColumnType, IndexKind, Kind, Name, Snapshot, Store, StreamKind};
 
 use super::index_key::{IndexKey, cannot};
 use super::indexes::{listed, order_by};
 use super::retention::{AskedLimit, AskedRetention, configured};
-use super::{TIMES, administrator, few, on_disk, whole};
-use crate::mongo::command::MongoCommand;
+use super::{administrator, few, on_disk};
+use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::session::MongoConnection;
@@ -49,17 +50,17 @@ impl AskedIndex {
                 name if IGNORED.contains(&name) => {}
                 _ if is_off => {}
                 "expireAfterSeconds" => {
-                    let number = whole(value)
+                    let number = number(value)
                         .ok_or_else(|| cannot("'expireAfterSeconds' is no whole number"))?;
                     age_s = AskedLimit::most("expireAfterSeconds", number)?;
                 }
                 name => return Err(unsupported(name)),
             }
         }
-        if age_s != AskedLimit::AsItIs && !key.only().is_some_and(|f| TIMES.contains(&f)) {
+        if age_s != AskedLimit::AsItIs && !key.only().is_some_and(|f| TIME_FIELDS.contains(&f)) {
             return Err(cannot(format!(
                 "events expire by their time, which is in one of {}; 'expireAfterSeconds' needs an index of that alone",
-                TIMES.join(", ")
+                TIME_FIELDS.join(", ")
             )));
         }
         let name = asked.get_str("name").ok().map(str::to_owned);

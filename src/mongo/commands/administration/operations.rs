@@ -5,8 +5,8 @@ use query::QueryInfo;
 use query::mongo::Filter;
 
 use super::listing::{DATABASE, check_length};
-use super::{is_wanted, long, reader, whole};
-use crate::mongo::command::MongoCommand;
+use super::{is_wanted, long, reader};
+use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::session::MongoConnection;
 
@@ -86,7 +86,7 @@ pub(super) fn kill(
     let id = command.get("op").ok_or_else(|| command.missing("op"))?;
     let number = match id {
         Bson::String(digits) => digits.parse().ok(),
-        number => whole(number).and_then(|number| u64::try_from(number).ok()),
+        given => number(given).and_then(|number| u64::try_from(number).ok()),
     };
     let number = number.ok_or_else(|| {
         let message = "'killOp.op' is no number of an operation; currentOp has them as opid";

@@ -18,7 +18,6 @@ fn an_upsert_by_increments_is_read() {
         "multi": false,
     };
     let found = parse(&update);
-    // The fixed fields may not name the same path twice.
     assert_eq!(
         found.unwrap(),
         CounterUpdate {
@@ -48,6 +47,18 @@ fn another_update_is_refused_with_its_reason() {
         (doc! { "_id": 1 }, doc! { "$inc": { "n..m": 1 } }, 2),
         (doc! { "_id": 1 }, doc! { "$inc": { "_id": 1 } }, 2),
         (doc! { "_id": 1 }, doc! { "$inc": { "$n": 1 } }, 2),
+        (doc! { "_id": [1] }, doc! { "$inc": { "n": 1 } }, 2),
+        (doc! { "_id": 1 }, doc! { "$inc": { "n": 1, "n.m": 1 } }, 40),
+        (
+            doc! { "_id": 1 },
+            doc! { "$inc": { "n": 1 }, "$setOnInsert": { "n": 1 } },
+            40,
+        ),
+        (
+            doc! { "_id": 1, "text": "x".repeat(70_000) },
+            doc! { "$inc": { "n": 1 } },
+            2,
+        ),
         (
             doc! { "_id": 1, "a": 1 },
             doc! { "$setOnInsert": { "a.b": 1 } },

@@ -92,7 +92,7 @@ proptest! {
             }
         }
         if let Ok(projection) = Projection::parse(&query) {
-            let found = projection.apply(&document);
+            let found = projection.apply(&document).unwrap();
             prop_assert!(found.len() <= document.len());
         }
         drop(Sort::parse(&query));

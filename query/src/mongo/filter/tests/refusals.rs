@@ -1,5 +1,7 @@
 //! Tests of filters that are refused, with MongoDB's codes.
 
+use std::time::Instant;
+
 use super::*;
 use crate::mongo::error::QueryError;
 
@@ -163,4 +165,25 @@ fn depth_and_number_of_conditions_are_bounded() {
             .message
             .contains("conditions")
     );
+}
+
+#[test]
+fn a_match_that_takes_too_long_ends() {
+    let mut context = ExpressionContext::new(DateTime::MIN);
+    let text = "a".repeat(16 << 20);
+    let document = doc! { "a": [1, 2, 3], "t": &text };
+    let regex = doc! { "t": { "$regex": "(a?){900}b" } };
+    let matches = |filter: &Document, context: &ExpressionContext| {
+        Filter::parse(filter).unwrap().matches(&document, context)
+    };
+    assert_eq!(matches(&regex, &context).unwrap_err().code, 51156);
+    context.deadline = Some(Instant::now());
+    for filter in [
+        doc! { "a": 1 },
+        doc! { "a": { "$not": { "$gt": 0 } } },
+        doc! { "a": { "$elemMatch": { "$gt": 5 } } },
+        doc! { "$nor": [{ "a": 7 }, { "b": null }] },
+    ] {
+        assert_eq!(matches(&filter, &context).unwrap_err().code, 50, "{filter}");
+    }
 }

@@ -63,6 +63,8 @@ fn pipelines() -> impl Strategy<Value = Vec<Document>> {
         Just(bson!("$b")),
         Just(bson!("$n.c")),
         Just(bson!({ "$year": "$t" })),
+        Just(bson!({ "$cond": [{ "$gt": ["$a", 0] }, 1, { "$ifNull": ["$b", 0.1] }] })),
+        Just(bson!(0.1)),
     ];
     let function = prop_oneof![
         Just("$sum"),
@@ -127,10 +129,7 @@ proptest! {
         let expected = by_id(aggregate(events.clone(), &stages).unwrap());
         let mut parts: Vec<(Document, u64)> = Vec::new();
         for event in &events {
-            let Some(part) = read_part(event, &pipeline) else {
-                prop_assert!(stages[0].to_string().contains("$ifNull"));
-                return Ok(());
-            };
+            let part = read_part(event, &pipeline).expect("a pipeline that counts");
             match parts.iter_mut().find(|(known, _)| *known == part) {
                 Some((_, times)) => *times += 1,
                 None => parts.push((part, 1)),
