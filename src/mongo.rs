@@ -25,6 +25,7 @@ mod namespace;
 mod reading;
 mod session;
 mod source;
+mod tail;
 mod wire;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use super::slow::OVERDUE;
 use super::stage::Class;
-use super::{bombs, floods, large, oversized, shippers, slow, smuggling};
+use super::{bombs, floods, large, listeners, mongo, oversized, slow, smuggling};
 
 pub(crate) fn all() -> Vec<Class> {
     vec![
@@ -157,7 +157,7 @@ pub(crate) fn all() -> Vec<Class> {
             run: oversized::run,
         },
         Class {
-            name: "half messages of shippers",
+            name: "half messages",
             needs_tls: false,
             on_both: false,
             seconds: 70,
@@ -165,10 +165,10 @@ pub(crate) fn all() -> Vec<Class> {
             fills_disk: false,
             reached: &["held", "closed"],
             accepted: &["held"],
-            run: shippers::held,
+            run: listeners::held,
         },
         Class {
-            name: "endless messages of shippers",
+            name: "endless messages",
             needs_tls: false,
             on_both: false,
             seconds: 25,
@@ -176,10 +176,10 @@ pub(crate) fn all() -> Vec<Class> {
             fills_disk: false,
             reached: &["closed"],
             accepted: &["read and passed over"],
-            run: shippers::endless,
+            run: listeners::endless,
         },
         Class {
-            name: "garbage for shippers",
+            name: "garbage",
             needs_tls: false,
             on_both: false,
             seconds: 25,
@@ -187,7 +187,40 @@ pub(crate) fn all() -> Vec<Class> {
             fills_disk: false,
             reached: &["closed"],
             accepted: &["held"],
-            run: shippers::garbage,
+            run: listeners::garbage,
+        },
+        Class {
+            name: "failed logins of drivers",
+            needs_tls: false,
+            on_both: false,
+            seconds: 25,
+            memory_mib: 64.0,
+            fills_disk: false,
+            reached: &["18"],
+            accepted: &["18", "unanswered at the end"],
+            run: mongo::logins,
+        },
+        Class {
+            name: "hostile commands of drivers",
+            needs_tls: false,
+            on_both: false,
+            seconds: 25,
+            memory_mib: 640.0,
+            fills_disk: false,
+            // Answers; more cursors than an account may have; nesting; too long a search.
+            reached: &["ok", "462", "15"],
+            accepted: &[
+                "ok",
+                "462",
+                "15",
+                "50",
+                "2",
+                "51156",
+                "292",
+                "17419",
+                "unanswered at the end",
+            ],
+            run: mongo::commands,
         },
         // The last, since seals and merges of what it stores take their time.
         Class {

@@ -26,9 +26,9 @@ pub(crate) fn attacker(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, FIRST_ATTACKER + number))
 }
 
-/// The listeners for log shippers: the variable with the address, the variable with the file of the
-/// token that senders stand for, and the beginning of the line that tells the address.
-pub(crate) const SHIPPERS: [(&str, Option<&str>, &str); 4] = [
+/// The listeners beside that for HTTP: the variable with the address, the variable with the file of
+/// the token that senders stand for, and the beginning of the line that tells the address.
+pub(crate) const LISTENERS: [(&str, Option<&str>, &str); 5] = [
     (
         "LOGMILL_SYSLOG__TCP",
         Some("LOGMILL_SYSLOG__TOKEN_FILE"),
@@ -45,7 +45,11 @@ pub(crate) const SHIPPERS: [(&str, Option<&str>, &str); 4] = [
         "Fluent: ",
     ),
     ("LOGMILL_SERVER__OTLP_GRPC", None, "OTLP exporters (gRPC): "),
+    ("LOGMILL_SERVER__MONGO", None, "MongoDB clients: "),
 ];
+
+/// The place of that for MongoDB's drivers.
+pub(crate) const MONGO: usize = 4;
 
 /// A connection with or without TLS.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -58,22 +62,22 @@ pub(crate) type Connection = Box<dyn Io>;
 #[derive(Clone)]
 pub(crate) struct Door {
     address: SocketAddr,
-    /// The listeners for log shippers, in the order of [`SHIPPERS`].
-    shippers: Vec<SocketAddr>,
+    /// The other listeners, in the order of [`LISTENERS`].
+    listeners: Vec<SocketAddr>,
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Door {
-    /// Takes the address of a server and those of its listeners for shippers, and the certificate
+    /// Takes the address of a server and those of its other listeners, and the certificate
     /// that it shows if it speaks TLS.
     pub(crate) fn new(
         address: &str,
-        shippers: Vec<SocketAddr>,
+        listeners: Vec<SocketAddr>,
         certificate: Option<&Path>,
     ) -> Self {
         Self {
             address: address.parse().expect("an address"),
-            shippers,
+            listeners,
             tls: certificate.map(trusting),
         }
     }
@@ -88,9 +92,9 @@ impl Door {
         tcp_to(self.address, from).await
     }
 
-    /// Connects to a listener for shippers without the handshake of TLS.
-    pub(crate) async fn shipper(&self, which: usize, from: IpAddr) -> io::Result<TcpStream> {
-        tcp_to(self.shippers[which], from).await
+    /// Connects to another listener without the handshake of TLS.
+    pub(crate) async fn listener(&self, which: usize, from: IpAddr) -> io::Result<TcpStream> {
+        tcp_to(self.listeners[which], from).await
     }
 
     pub(crate) async fn connect(&self, from: IpAddr) -> io::Result<Connection> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::door::{Door, NORMAL, SHIPPERS};
+use super::door::{Door, LISTENERS, NORMAL};
 use super::http;
 
 /// A server must answer within this time.
@@ -114,7 +114,7 @@ impl House {
         }
         let token = self.folder.join("stolen-shipper.token");
         std::fs::write(&token, &self.tokens.stolen_shipper).expect("a file");
-        for (listens, has_token, _) in SHIPPERS {
+        for (listens, has_token, _) in LISTENERS {
             command.env(listens, "127.0.0.1:0");
             command.envs(has_token.map(|variable| (variable, &token)));
         }
@@ -126,8 +126,8 @@ impl House {
             let mut found = told.iter().filter_map(|line| line.strip_prefix(begins));
             found.next().map(str::to_owned)
         };
-        let shippers = loop {
-            let found = SHIPPERS.map(|(_, _, begins)| find(&told, begins));
+        let listeners = loop {
+            let found = LISTENERS.map(|(_, _, begins)| find(&told, begins));
             let found: Option<Vec<String>> = found.into_iter().collect();
             if let Some(found) = found {
                 break found;
@@ -135,14 +135,14 @@ impl House {
             let line = lines.next().expect("the server tells its addresses");
             told.push(line.expect("a line of the server"));
         };
-        let shippers = shippers.iter().map(|told| {
-            let address = told.rsplit('/').next().expect("BUG: a split gives a piece");
-            address.parse().expect("an address")
+        let listeners = listeners.iter().map(|told| {
+            let mut addresses = told.split('/').filter_map(|piece| piece.parse().ok());
+            addresses.next().expect("an address")
         });
         let first = told.first().cloned().expect("BUG: it told addresses");
         let address = first.trim_end().trim_end_matches('/').rsplit('/').next();
         let address = address.expect("BUG: a split gives a piece");
-        let door = Door::new(address, shippers.collect(), has_tls.then_some(&*cert));
+        let door = Door::new(address, listeners.collect(), has_tls.then_some(&*cert));
         let server = Server { child, door, log };
         let began = Instant::now();
         while !server.answers("/ready", PATIENCE) {

@@ -55,4 +55,7 @@ pub use tables::system::{
 };
 
 #[cfg(test)]
+#[path = "../../tests/fuzz/src/replay.rs"]
+mod replay;
+#[cfg(test)]
 mod tests;

@@ -17,6 +17,8 @@ mod error;
 mod events;
 mod expression;
 mod filter;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod level;
 mod number;
 mod path;
@@ -28,8 +30,10 @@ mod size;
 mod sort;
 mod value;
 
-pub use counted::{CountedDocuments, CountedScan, is_natural};
-pub use counters::{CounterDocuments, FIXED, begun_counter, counter_text, scan_counters};
+pub use counted::{CountedDocuments, CountedScan};
+pub use counters::{
+    CounterDocuments, FIXED, begun_counter, counter_text, is_counter_id, scan_counters,
+};
 pub use distinct::DistinctValues;
 pub use error::QueryError;
 pub use events::EventDocuments;
@@ -44,3 +48,6 @@ pub use projection::Projection;
 pub use scan::scan;
 pub use size::encoded_bytes;
 pub use sort::{Sort, TopK};
+
+#[cfg(test)]
+mod tests;

@@ -5,18 +5,20 @@
 //! * Open cursors are bounded in number, for one account and for all, and in the bytes that all of
 //!   them hold. One that is not used for [`IDLE_WITHIN`] is closed when another one is opened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, doc};
 use parking_lot::Mutex;
-use query::mongo::{Projection, Sort, TopK};
+use query::mongo::{Projection, Sort, TopK, encoded_bytes};
 use rand::Rng as _;
 
+use super::command::{MongoCommand, number};
 use super::error::{CommandError, Result, code};
 use super::message::DOCUMENT_BYTES_MAX;
 use super::reading::DocumentReading;
 use super::source::{ArrivalReading, DocumentSource, WaitingDocuments};
+use super::tail::TailReading;
 
 /// Time after which an unused cursor may be closed; MongoDB's is the same.
 const IDLE_WITHIN: Duration = Duration::from_secs(600);
@@ -25,6 +27,12 @@ const OPEN_MAX: usize = 1000;
 const OWNED_MAX: usize = OPEN_MAX / 2;
 /// Maximum bytes of documents that all open cursors hold.
 const HELD_BYTES_MAX: usize = 256 << 20;
+/// Time for which a batch of a tailable cursor waits for documents; MongoDB's is the same.
+const AWAIT_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum time of such a wait.
+pub(super) const AWAIT_MAX: Duration = Duration::from_secs(60);
+/// Interval at which it looks for new events.
+const AWAIT_INTERVAL: Duration = Duration::from_millis(20);
 /// Documents of a first batch for a client that names no number.
 const FIRST_DOCUMENTS: usize = 101;
 /// Maximum bytes of documents that are held to be sorted, as in MongoDB.
@@ -38,6 +46,38 @@ pub(super) struct MongoCursor {
     limit: Option<u64>,
     /// The document that did not fit into a batch.
     next: WaitingDocuments,
+    /// Time for which an empty batch waits for documents, where the client names none.
+    awaits: Option<Duration>,
+}
+
+/// The order of the documents of a cursor.
+pub(super) enum CursorOrder {
+    /// The order of arrival, if the answer is a short one.
+    Arrival,
+    /// The last to arrive comes first.
+    Latest,
+    Fields(Sort),
+}
+
+impl CursorOrder {
+    /// Reads the order of a command: `sort`, or a hint that names the order of arrival.
+    ///
+    /// # Errors
+    /// If the sort cannot be understood.
+    pub(super) fn of(command: &MongoCommand<'_>) -> Result<Self> {
+        let sort = command.document("sort")?.filter(|of| !of.is_empty());
+        let hint = command.get("hint").and_then(Bson::as_document);
+        let natural = |of: &Document| of.get("$natural").and_then(number);
+        match (sort, hint.and_then(natural)) {
+            (Some(sort), _) if sort.len() > 1 || natural(sort).is_none() => {
+                Ok(Self::Fields(Sort::parse(sort)?))
+            }
+            (sort, hint) => match sort.and_then(natural).or(hint) {
+                Some(-1) => Ok(Self::Latest),
+                _ => Ok(Self::Arrival),
+            },
+        }
+    }
 }
 
 impl MongoCursor {
@@ -49,24 +89,43 @@ impl MongoCursor {
             skip: 0,
             limit: None,
             next: WaitingDocuments::default(),
+            awaits: None,
         }
     }
 
-    /// Opens a cursor on documents that match. With a sort it reads all of them first; without one
-    /// a short answer comes in the order of arrival.
+    /// Opens a cursor on a stream that is followed. With `awaits`, a batch waits for documents.
+    pub(super) fn tail(
+        tail: TailReading,
+        projection: Option<Projection>,
+        (skip, limit): (u64, Option<u64>),
+        awaits: bool,
+    ) -> Self {
+        Self {
+            projection,
+            skip,
+            limit,
+            awaits: awaits.then_some(AWAIT_WITHIN),
+            ..Self::new(DocumentSource::Tail(Box::new(tail)))
+        }
+    }
+
+    /// Opens a cursor on documents that match. To sort them it reads all of them first.
     ///
     /// # Errors
     /// The errors of reading, and a sort of too many bytes.
     pub(super) async fn open(
         reading: DocumentReading,
-        sort: Option<Sort>,
+        order: CursorOrder,
         projection: Option<Projection>,
         (skip, limit): (u64, Option<u64>),
     ) -> Result<Self> {
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_add(skip));
-        let source = match sort {
-            Some(sort) => DocumentSource::Ready(sorted(reading, sort, most).await?),
-            None => DocumentSource::Reading(Box::new(ArrivalReading::begin(reading, most).await?)),
+        let source = match order {
+            CursorOrder::Fields(sort) => DocumentSource::Ready(sorted(reading, sort, most).await?),
+            CursorOrder::Latest => DocumentSource::Ready(latest(reading, most).await?),
+            CursorOrder::Arrival => {
+                DocumentSource::Reading(Box::new(ArrivalReading::begin(reading, most).await?))
+            }
         };
         Ok(Self {
             projection,
@@ -96,6 +155,28 @@ impl MongoCursor {
             batch.extend(self.next.pop().map(Bson::Document));
         }
         Ok(batch)
+    }
+
+    /// Returns the next batch, after a wait for its first document: as long as the client asks for,
+    /// if the cursor waits at all.
+    ///
+    /// # Errors
+    /// The errors of [`MongoCursor::batch`].
+    async fn awaited_batch(
+        &mut self,
+        documents: usize,
+        within: Option<Duration>,
+    ) -> Result<Vec<Bson>> {
+        let begun = Instant::now();
+        let within = self.awaits.map(|usual| within.unwrap_or(usual));
+        loop {
+            let batch = self.batch(documents).await?;
+            let is_waiting = within.is_some_and(|within| begun.elapsed() < within);
+            if !batch.is_empty() || !is_waiting || !self.has_more() {
+                return Ok(batch);
+            }
+            tokio::time::sleep(AWAIT_INTERVAL).await;
+        }
     }
 
     /// Reads the next document that is not skipped, up to the limit.
@@ -143,6 +224,35 @@ async fn sorted(mut reading: DocumentReading, sort: Sort, most: u64) -> Result<W
     Ok(documents)
 }
 
+/// Reads all documents, and returns the last ones to arrive, the very last first.
+async fn latest(mut reading: DocumentReading, most: u64) -> Result<WaitingDocuments> {
+    let (mut kept, mut kept_bytes, mut count) = (BTreeMap::new(), 0, 0_u64);
+    while let Some((seq, document)) = reading.next().await? {
+        kept_bytes += encoded_bytes(&document);
+        // Documents of a level have no number of their own.
+        kept.insert((seq, count), document);
+        count += 1;
+        if kept.len() as u64 > most {
+            let first = kept.pop_first();
+            kept_bytes -= first.map_or(0, |(_, document)| encoded_bytes(&document));
+        }
+        if kept_bytes > SORT_BYTES_MAX {
+            let message = format!(
+                "the documents of {{$natural: -1}} need more than {SORT_BYTES_MAX} bytes; use a limit"
+            );
+            return Err(CommandError::new(
+                code::QUERY_EXCEEDED_MEMORY_LIMIT,
+                message,
+            ));
+        }
+    }
+    let mut documents = WaitingDocuments::default();
+    for document in kept.into_values().rev() {
+        documents.push(document);
+    }
+    Ok(documents)
+}
+
 /// A cursor between two batches.
 struct OpenCursor {
     cursor: MongoCursor,
@@ -174,6 +284,8 @@ pub(super) struct BatchOptions<'a> {
     pub(super) documents: Option<usize>,
     /// The cursor ends with the first batch.
     pub(super) is_single: bool,
+    /// Time for which a cursor that waits for documents does.
+    pub(super) within: Option<Duration>,
 }
 
 impl Cursors {
@@ -201,9 +313,8 @@ impl Cursors {
     /// If there is no such cursor of this owner, and the errors of reading.
     pub(super) async fn next(&self, id: i64, options: BatchOptions<'_>) -> Result<Document> {
         let mut cursor = self.take(id, options)?;
-        let batch = cursor
-            .batch(options.documents.unwrap_or(usize::MAX))
-            .await?;
+        let documents = options.documents.unwrap_or(usize::MAX);
+        let batch = cursor.awaited_batch(documents, options.within).await?;
         let id = match cursor.has_more() {
             true => self.keep(Some(id), cursor, options)?,
             false => 0,

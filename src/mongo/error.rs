@@ -30,6 +30,8 @@ pub(super) mod code {
     pub(in crate::mongo) const NAMESPACE_EXISTS: i32 = 48;
     pub(in crate::mongo) const MAX_TIME_MS_EXPIRED: i32 = 50;
     pub(in crate::mongo) const COMMAND_NOT_FOUND: i32 = 59;
+    pub(in crate::mongo) const DOLLAR_PREFIXED_FIELD_NAME: i32 = 52;
+    pub(in crate::mongo) const INVALID_ID_FIELD: i32 = 53;
     pub(in crate::mongo) const WRITE_CONCERN_TIMEOUT: i32 = 64;
     pub(in crate::mongo) const CANNOT_CREATE_INDEX: i32 = 67;
     pub(in crate::mongo) const INVALID_OPTIONS: i32 = 72;
@@ -40,6 +42,7 @@ pub(super) mod code {
     pub(in crate::mongo) const COMMAND_NOT_SUPPORTED_ON_VIEW: i32 = 166;
     pub(in crate::mongo) const INVALID_INDEX_SPECIFICATION_OPTION: i32 = 197;
     pub(in crate::mongo) const MECHANISM_UNAVAILABLE: i32 = 334;
+    pub(in crate::mongo) const QUERY_EXCEEDED_MEMORY_LIMIT: i32 = 292;
     pub(in crate::mongo) const TOO_MANY_CURSORS: i32 = 462;
     pub(in crate::mongo) const BSON_OBJECT_TOO_LARGE: i32 = 10334;
     pub(in crate::mongo) const DUPLICATE_KEY: i32 = 11000;
@@ -69,6 +72,8 @@ fn name_of(code: i32) -> Cow<'static, str> {
         43 => "CursorNotFound",
         48 => "NamespaceExists",
         50 => "MaxTimeMSExpired",
+        52 => "DollarPrefixedFieldName",
+        53 => "InvalidIdField",
         59 => "CommandNotFound",
         64 => "WriteConcernTimeout",
         67 => "CannotCreateIndex",

@@ -12,6 +12,9 @@
 //! * No bytes make a reader panic, recurse or take memory beyond the message itself.
 //! * Each document of a message lies within it, and has the length that it announces.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+
 use std::ops::Range;
 
 use bson::{Document, RawDocument};

@@ -1,6 +1,7 @@
 //! Documents of a stream or of a level, as they are read.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aggregator::Level;
@@ -10,8 +11,8 @@ use futures::StreamExt as _;
 use query::mongo::{
     CounterDocuments, EventDocuments, ExpressionContext, Filter, scan, scan_counters, scan_level,
 };
-use query::{Answer, Parameters, QueryStats, Question, Session};
-use storage::StreamKind;
+use query::{Answer, QueryStats, Question, Session};
+use storage::{Snapshot, StreamKind};
 
 use super::error::{CommandError, Result, code};
 use super::namespace::Collection;
@@ -26,7 +27,7 @@ pub(super) struct DocumentReading {
     /// The figures of the answer, once it has ended.
     figures: Option<QueryStats>,
     form: RowForm,
-    filter: Filter,
+    filter: Arc<Filter>,
     expressions: ExpressionContext,
     rows: Option<ReadRows>,
     /// The time when others of its thread last could go on.
@@ -45,9 +46,12 @@ pub(super) enum RowForm {
 
 impl RowForm {
     /// Returns the rows of a collection; `None` if it does not exist for a client.
-    pub(super) fn of(serving: &Serving, client: &Client, collection: &Collection) -> Option<Self> {
-        let snapshot = serving.store.snapshot();
-        let streams = client.viewer(&snapshot).streams;
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        client: &Client,
+        collection: &Collection,
+    ) -> Option<Self> {
+        let streams = client.viewer(snapshot).streams;
         let is_own = |stream| streams.as_ref().is_none_or(|own| own.contains(stream));
         match collection {
             Collection::Stream(stream) => {
@@ -67,10 +71,10 @@ impl RowForm {
         }
     }
 
-    fn question(self, collection: &Collection, filter: &Filter) -> Question {
+    fn question(self, collection: &Collection, filter: &Filter, from_seq: u64) -> Question {
         match (collection, self) {
             (Collection::Stream(stream), Self::Counters) => scan_counters(stream, filter),
-            (Collection::Stream(stream), _) => scan(stream, filter),
+            (Collection::Stream(stream), _) => scan(stream, filter, from_seq),
             (Collection::Level { rollup, level }, _) => scan_level(rollup, level, filter),
         }
     }
@@ -131,8 +135,9 @@ impl ReadRows {
 }
 
 /// The terms on which documents are read.
+#[derive(Clone)]
 pub(super) struct ReadingTerms {
-    pub(super) filter: Filter,
+    pub(super) filter: Arc<Filter>,
     /// The surroundings of the filter's expressions.
     pub(super) expressions: ExpressionContext,
     pub(super) time_max: Option<Duration>,
@@ -159,12 +164,27 @@ impl DocumentReading {
         collection: &Collection,
         terms: ReadingTerms,
     ) -> Result<Self> {
-        let form = RowForm::of(serving, client, collection);
+        let snapshot = serving.store.snapshot();
+        Self::begin_at(serving, client, snapshot, collection, (terms, 0)).await
+    }
+
+    /// Begins to read a snapshot, events from a sequence number on.
+    ///
+    /// # Errors
+    /// The errors of the query.
+    pub(super) async fn begin_at(
+        serving: &Serving,
+        client: &Client,
+        snapshot: Arc<Snapshot>,
+        collection: &Collection,
+        (terms, from_seq): (ReadingTerms, u64),
+    ) -> Result<Self> {
+        let form = RowForm::of(&snapshot, client, collection);
         let answer = match form {
             None => None,
             Some(form) => {
-                let question = form.question(collection, &terms.filter);
-                let asked = serving.ask(client, terms.session(), question, Parameters::None);
+                let question = form.question(collection, &terms.filter, from_seq);
+                let asked = serving.ask_at(client, snapshot, terms.session(), question);
                 Some(asked.await?)
             }
         };

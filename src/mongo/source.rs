@@ -8,6 +8,7 @@ use query::mongo::{KeptBytes, PipelineRun, StageFlow, encoded_bytes};
 
 use super::error::Result;
 use super::reading::DocumentReading;
+use super::tail::TailReading;
 
 /// Bytes of documents that are read ahead, so that a query of few documents ends at once and does
 /// not wait for the next batch of its client.
@@ -108,6 +109,10 @@ impl ArrivalReading {
         self.reading.figures()
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.first.bytes()
+    }
+
     fn has_ended(&self) -> bool {
         self.first.is_empty() && self.has_ended
     }
@@ -176,7 +181,7 @@ impl PipelineReading {
     }
 
     fn held_bytes(&self) -> usize {
-        let ahead = self.reading.as_ref().map(|reading| reading.first.bytes());
+        let ahead = self.reading.as_ref().map(ArrivalReading::held_bytes);
         self.results.bytes() + self.kept.kept() + ahead.unwrap_or(0)
     }
 }
@@ -185,6 +190,7 @@ impl PipelineReading {
 pub(super) enum DocumentSource {
     Reading(Box<ArrivalReading>),
     Pipeline(Box<PipelineReading>),
+    Tail(Box<TailReading>),
     /// Documents that are all there.
     Ready(WaitingDocuments),
 }
@@ -198,6 +204,7 @@ impl DocumentSource {
         match self {
             Self::Reading(reading) => reading.next().await,
             Self::Pipeline(results) => results.next().await,
+            Self::Tail(tail) => tail.next().await,
             Self::Ready(documents) => Ok(documents.pop()),
         }
     }
@@ -205,7 +212,8 @@ impl DocumentSource {
     /// Returns the bytes of the documents that it holds.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
-            Self::Reading(reading) => reading.first.bytes(),
+            Self::Reading(reading) => reading.held_bytes(),
+            Self::Tail(tail) => tail.held_bytes(),
             Self::Pipeline(results) => results.held_bytes(),
             Self::Ready(documents) => documents.bytes(),
         }
@@ -216,6 +224,7 @@ impl DocumentSource {
         match self {
             Self::Reading(reading) => reading.has_ended(),
             Self::Pipeline(results) => results.reading.is_none() && results.results.is_empty(),
+            Self::Tail(tail) => tail.has_ended(),
             Self::Ready(documents) => documents.is_empty(),
         }
     }

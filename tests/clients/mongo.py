@@ -148,6 +148,14 @@ def bulk(address):
             assert error.code == 73, (name, error)
         else:
             assert name == "system.views"
+    for code, wrong in ((52, {"$a": 1}), (53, [1]), (53, re.compile("a"))):
+        try:
+            logs.ids.insert_many([{"_id": wrong}, {"_id": {"a": {"$b": 1}}}], ordered=False)
+        except BulkWriteError as error:
+            assert [e["code"] for e in error.details["writeErrors"]] == [code], error.details
+            assert error.details["nInserted"] == 1
+        else:
+            raise AssertionError("it did not fail")
     fails(20, lambda: in_transaction(address))
     fails(115, lambda: logs.events.update_one({}, {"$set": {"a": 1}}))
     fails(59, lambda: logs.events.delete_one({}))
@@ -179,6 +187,9 @@ def login(address, user, password, token, reader):
 
     fails(13, insert)
     assert insert(username=user, password=password) == [user]
+    # Passwords that SASLprep makes equal (RFC 4013): no soft hyphen, and every space is one.
+    spelled = password.replace("staple", "sta\u00adple").replace(" ", "\u00a0")
+    assert insert(username=user, password=spelled) == [user]
     fails(18, lambda: insert(username=user, password=password + "x"))
     fails(18, lambda: insert(username="nobody", password=password))
     plain = {"authMechanism": "PLAIN", "authSource": "$external"}
@@ -194,8 +205,8 @@ def login(address, user, password, token, reader):
         # Streams that it may not read do not exist for it.
         assert connected.logs.hidden.find_one() is None
         assert connected.logs.hidden.estimated_document_count() == 0
-        assert connected.logs.events.estimated_document_count() == 2
-    print("stored 2")
+        assert connected.logs.events.estimated_document_count() == 3
+    print("stored 3")
 
 
 class Proxy:

@@ -3,6 +3,7 @@
 mod administration;
 mod drivers;
 mod recipe;
+mod specifications;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -156,7 +157,7 @@ fn a_client_logs_in_by_scram_or_with_a_token() {
         &token("reader", "read"),
     ];
     if let Some(line) = told(&address, &act) {
-        assert_eq!(line, "stored 2");
+        assert_eq!(line, "stored 3");
     }
     assert_eq!(server.stop(), Some(0));
 }
@@ -293,6 +294,17 @@ fn a_cursor_gives_every_document_in_batches() {
     let (server, address) = served(&home);
     if let Some(line) = told(&address, &["cursors"]) {
         assert_eq!(line, "read 5000");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_tailable_cursor_has_each_event_once() {
+    let home = Home::new();
+    let (server, address) = served(&home);
+    let count = knob("LOGMILL_MONGO_TAILED", 1500).to_string();
+    if let Some(line) = told_by("mongo_tail.py", &address, &[&count, &seed().to_string()]) {
+        assert_eq!(line, format!("followed {count}"));
     }
     assert_eq!(server.stop(), Some(0));
 }

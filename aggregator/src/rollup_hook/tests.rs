@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::*;
 use crate::testing::{TestRandom, batch, events};
 use serde_json::json;

@@ -27,13 +27,14 @@ const TESTS_MAX: usize = 64;
 /// Maximum values of a list.
 const VALUES_MAX: usize = 10_000;
 
-/// Returns the question for the events of a stream that may match a filter.
-pub fn scan(stream: &Name, filter: &Filter) -> Question {
+/// Returns the question for the events of a stream that may match a filter, from a sequence number
+/// on.
+pub fn scan(stream: &Name, filter: &Filter, from_seq: u64) -> Question {
     let table = stream.to_string();
     let conditions = column_tests(filter);
     Question::Plan {
         text: format!("documents of {stream}"),
-        build: Box::new(move |tables| build(&tables, &table, &conditions)?.build()),
+        build: Box::new(move |tables| build(&tables, &table, &conditions, from_seq)?.build()),
     }
 }
 
@@ -85,8 +86,13 @@ fn build(
     tables: &Tables<'_>,
     table: &str,
     conditions: &[ColumnTest],
+    from_seq: u64,
 ) -> Result<LogicalPlanBuilder> {
-    let rows = tables.scan(table)?;
+    let scan = || match from_seq {
+        0 => tables.scan(table),
+        from => tables.scan(table)?.filter(ident(SEQ).gt_eq(lit(from))),
+    };
+    let rows = scan()?;
     let schema = rows.schema().as_arrow().clone();
     let has = |name: &str| schema.column_with_name(name).is_some();
     let on_columns: Vec<(&str, Expr)> = conditions
@@ -124,7 +130,7 @@ fn build(
     if let Some(elsewhere) = elsewhere.into_iter().collect::<Option<Vec<Expr>>>() {
         others = others.and(elsewhere.into_iter().reduce(Expr::or).unwrap_or(lit(true)));
     }
-    let others = tables.scan(table)?.filter(others)?;
+    let others = scan()?.filter(others)?;
     rows.filter(all)?.union(others.build()?)
 }
 

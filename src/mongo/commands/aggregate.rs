@@ -10,11 +10,11 @@ use query::mongo::{
     WhenNotMatched,
 };
 
-use super::read::{CollectionRead, counted, surroundings};
+use super::read::{CollectionRead, counted, refuse_collation, surroundings};
 use super::write::{BatchRecords, WriteTerms, store};
 use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::counted::push_counted;
-use crate::mongo::cursor::{BatchOptions, MongoCursor};
+use crate::mongo::cursor::MongoCursor;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::reading::{DocumentReading, RowForm};
@@ -39,10 +39,7 @@ pub(super) async fn aggregate(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
-    if command.get("collation").is_some() {
-        let message = "'aggregate.collation' is not supported; texts compare by their bytes";
-        return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
-    }
+    refuse_collation(command)?;
     command.check_fields(&FIELDS)?;
     if command.text("aggregate").is_err() {
         let message = "an aggregation without a collection is not supported; name a stream";
@@ -51,6 +48,12 @@ pub(super) async fn aggregate(
     let read = CollectionRead::of(connection, command, command.collection()?)?;
     let asked = Aggregation::of(connection, command)?;
     let sink = asked.pipeline.sink().cloned();
+    let concern = command.document("readConcern")?;
+    let level = concern.and_then(|concern| concern.get_str("level").ok());
+    if sink.is_some() && level == Some("linearizable") {
+        let message = "a pipeline that writes is not read with the concern 'linearizable'";
+        return Err(CommandError::new(code::INVALID_OPTIONS, message));
+    }
     let documents = match sink {
         None => batch_documents(command)?,
         Some(_) => None,
@@ -67,12 +70,7 @@ pub(super) async fn aggregate(
         return Ok(doc! { "cursor": { "firstBatch": none, "id": 0_i64, "ns": &read.namespace } });
     }
     let source = DocumentSource::Pipeline(Box::new(reading));
-    let options = BatchOptions {
-        owner: read.client.name(),
-        namespace: &read.namespace,
-        documents,
-        is_single: false,
-    };
+    let options = read.batch(documents);
     let mongo = Arc::clone(&connection.mongo);
     let first = mongo.cursors.first(MongoCursor::new(source), options);
     connection.until_gone(first).await?
@@ -167,7 +165,7 @@ impl PipelineReading {
             kept: KeptBytes::new(KEPT_BYTES_MAX),
         };
         let snapshot = serving.store.snapshot();
-        let form = RowForm::of(&serving, &read.client, &read.collection);
+        let form = RowForm::of(&snapshot, &read.client, &read.collection);
         let scan = match (&read.collection, form) {
             (Collection::Stream(stream), Some(RowForm::Events(_))) => {
                 let uses = asked.pipeline.counted_inputs(asked.first_stage);
@@ -268,7 +266,7 @@ fn stages(command: &MongoCommand<'_>) -> Result<Vec<Document>> {
 }
 
 /// Returns the maximum documents of the first batch; `None` if the client names none.
-fn batch_documents(command: &MongoCommand<'_>) -> Result<Option<usize>> {
+fn batch_documents(command: &MongoCommand<'_>) -> Result<Option<u64>> {
     let Some(cursor) = command.document("cursor")? else {
         let message = "'aggregate.cursor' is missing; write cursor: {}";
         return Err(CommandError::new(code::FAILED_TO_PARSE, message));
@@ -284,6 +282,5 @@ fn batch_documents(command: &MongoCommand<'_>) -> Result<Option<usize>> {
         let message = format!("'cursor.batchSize' is {size}; it must be a number");
         CommandError::new(code::TYPE_MISMATCH, message)
     })?;
-    let documents = counted("cursor.batchSize", size)?;
-    Ok(Some(usize::try_from(documents).unwrap_or(usize::MAX)))
+    counted("cursor.batchSize", size).map(Some)
 }

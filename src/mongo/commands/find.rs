@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use query::mongo::{DistinctValues, Projection, Sort};
+use query::mongo::{DistinctValues, Projection};
 
-use super::read::{CollectionRead, count_field, filter};
+use super::read::{CollectionRead, count_field, filter, refuse_collation, time_max};
 use crate::mongo::command::MongoCommand;
-use crate::mongo::cursor::{BatchOptions, MongoCursor};
+use crate::mongo::cursor::{AWAIT_MAX, BatchOptions, CursorOrder, MongoCursor};
 use crate::mongo::error::{CommandError, Result, code};
+use crate::mongo::reading::RowForm;
 use crate::mongo::session::MongoConnection;
+use crate::mongo::tail::TailReading;
 
-const FIND_FIELDS: [&str; 19] = [
+const FIND_FIELDS: [&str; 18] = [
     "filter",
     "sort",
     "projection",
@@ -24,7 +26,6 @@ const FIND_FIELDS: [&str; 19] = [
     "allowDiskUse",
     "allowPartialResults",
     "let",
-    "collation",
     "tailable",
     "awaitData",
     "returnKey",
@@ -33,10 +34,7 @@ const FIND_FIELDS: [&str; 19] = [
     "max",
 ];
 /// Fields of `find` that would change its answer in a way that there is not yet.
-const NOT_YET: [(&str, &str); 7] = [
-    ("collation", "texts compare by their bytes"),
-    ("tailable", "follow the stream at /api/v1/tail"),
-    ("awaitData", "follow the stream at /api/v1/tail"),
+const NOT_YET: [(&str, &str); 4] = [
     ("returnKey", "leave it out"),
     ("showRecordId", "leave it out"),
     ("min", "use $gte in the filter"),
@@ -48,6 +46,7 @@ pub(super) async fn find(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
+    refuse_collation(command)?;
     command.check_fields(&FIND_FIELDS)?;
     for (name, hint) in NOT_YET {
         let is_set = command
@@ -62,8 +61,7 @@ pub(super) async fn find(
     let (filter, expressions) = filter(connection, command, "filter")?;
     let projection = command.document("projection")?.filter(|of| !of.is_empty());
     let projection = projection.map(Projection::parse).transpose()?;
-    let sort = command.document("sort")?.filter(|of| !of.is_empty());
-    let sort = sort.map(Sort::parse).transpose()?;
+    let order = CursorOrder::of(command)?;
     let (mut limit, mut is_single) = (command.integer("limit")?, false);
     if let Some(negative) = limit.filter(|limit| *limit < 0) {
         (limit, is_single) = (negative.checked_neg(), true);
@@ -75,19 +73,65 @@ pub(super) async fn find(
     let documents = count_field(command, "batchSize")?;
     is_single |= command.boolean("singleBatch")?.unwrap_or(false);
 
-    let reading = read.begin(connection, command, filter, expressions).await?;
-    let opened = MongoCursor::open(reading, sort, projection, (skip, limit));
-    let cursor = connection.until_gone(opened).await??;
+    let cursor = match Following::of(command, read.form(connection), &order)? {
+        Some(Following { awaits }) => {
+            let terms = CollectionRead::terms(command, filter, expressions)?;
+            let serving = Arc::clone(connection.serving());
+            let (client, collection) = (read.client.clone(), read.collection.clone());
+            let tail = TailReading::new(serving, client, collection, terms);
+            MongoCursor::tail(tail, projection, (skip, limit), awaits)
+        }
+        None => {
+            let reading = read.begin(connection, command, filter, expressions).await?;
+            let opened = MongoCursor::open(reading, order, projection, (skip, limit));
+            connection.until_gone(opened).await??
+        }
+    };
     let options = BatchOptions {
-        owner: read.client.name(),
-        namespace: &read.namespace,
-        documents: documents.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         is_single,
+        ..read.batch(documents)
     };
     let mongo = Arc::clone(&connection.mongo);
     connection
         .until_gone(mongo.cursors.first(cursor, options))
         .await?
+}
+
+/// A find that follows its stream.
+struct Following {
+    /// A batch waits for documents.
+    awaits: bool,
+}
+
+impl Following {
+    /// Reads whether a find asks for a tailable cursor.
+    ///
+    /// # Errors
+    /// If the collection is not followed, or the answer is to be sorted.
+    fn of(
+        command: &MongoCommand<'_>,
+        form: Option<RowForm>,
+        order: &CursorOrder,
+    ) -> Result<Option<Self>> {
+        let awaits = command.boolean("awaitData")?.unwrap_or(false);
+        if !command.boolean("tailable")?.unwrap_or(false) {
+            let message = "'find.awaitData' is for tailable cursors: set 'tailable', too";
+            return match awaits {
+                true => Err(CommandError::new(code::FAILED_TO_PARSE, message)),
+                false => Ok(None),
+            };
+        }
+        let refused = |message: &str| Err(CommandError::new(code::BAD_VALUE, message));
+        if !matches!(order, CursorOrder::Arrival) {
+            return refused("a tailable cursor reads in the order of arrival; leave out 'sort'");
+        }
+        match form {
+            None | Some(RowForm::Events(_)) => Ok(Some(Self { awaits })),
+            Some(RowForm::Level | RowForm::Counters) => {
+                refused("a tailable cursor follows events; a level and a counter have states")
+            }
+        }
+    }
 }
 
 /// `getMore`
@@ -109,10 +153,8 @@ pub(super) async fn get_more(
     let read = CollectionRead::of(connection, command, collection)?;
     let documents = count_field(command, "batchSize")?.filter(|most| *most > 0);
     let options = BatchOptions {
-        owner: read.client.name(),
-        namespace: &read.namespace,
-        documents: documents.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-        is_single: false,
+        within: time_max(command)?.map(|within| within.min(AWAIT_MAX)),
+        ..read.batch(documents)
     };
     let mongo = Arc::clone(&connection.mongo);
     connection
@@ -129,12 +171,7 @@ pub(super) fn kill_cursors(
     let Some(Bson::Array(ids)) = command.get("cursors") else {
         return Err(command.missing("cursors"));
     };
-    let options = BatchOptions {
-        owner: read.client.name(),
-        namespace: &read.namespace,
-        documents: None,
-        is_single: false,
-    };
+    let options = read.batch(None);
     let (killed, missing): (Vec<Bson>, Vec<Bson>) = ids.iter().cloned().partition(|id| {
         let id = id.as_i64().or(id.as_i32().map(i64::from));
         id.is_some_and(|id| connection.mongo.cursors.close(id, options))
@@ -152,6 +189,7 @@ pub(super) async fn count(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
+    refuse_collation(command)?;
     command.check_fields(&["query", "limit", "skip", "hint", "fields"])?;
     let read = CollectionRead::of(connection, command, command.collection()?)?;
     let (filter, expressions) = filter(connection, command, "query")?;
@@ -185,6 +223,7 @@ pub(super) async fn distinct(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
+    refuse_collation(command)?;
     command.check_fields(&["key", "query", "hint"])?;
     let read = CollectionRead::of(connection, command, command.collection()?)?;
     let key = command.text("key")?.ok_or_else(|| command.missing("key"))?;

@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bson::raw::RawBsonRef;
 use bson::{Document, RawDocument, doc};
 use ingest::Format;
 
@@ -60,13 +61,22 @@ fn batch_records(documents: &[&[u8]], ordered: bool) -> Result<BatchRecords> {
             ));
         }
         let id = id_of(bytes);
-        if let Some(id) = id.filter(|id| !ids.insert(*id)) {
-            brought.errors.push(WriteError {
-                index,
-                code: code::DUPLICATE_KEY,
-                message: format!(
+        let fault = id.and_then(|(_, value)| fault_of_id(value));
+        let failure = match (fault, id) {
+            (Some((code, fault)), _) => Some((code, format!("document {index}: {fault}"))),
+            (None, Some((id, _))) if !ids.insert(id) => Some((
+                code::DUPLICATE_KEY,
+                format!(
                     "E11000 duplicate key error: the _id of document {index} is that of another one of this insert: {id:02x?}"
                 ),
+            )),
+            _ => None,
+        };
+        if let Some((code, message)) = failure {
+            brought.errors.push(WriteError {
+                index,
+                code,
+                message,
             });
             if ordered {
                 break;
@@ -79,8 +89,8 @@ fn batch_records(documents: &[&[u8]], ordered: bool) -> Result<BatchRecords> {
     Ok(brought)
 }
 
-/// Returns the `_id` of a document as bytes: those of its type and its value.
-fn id_of(bytes: &[u8]) -> Option<&[u8]> {
+/// Returns the `_id` of a document: the bytes of its type and its value, and the value.
+fn id_of(bytes: &[u8]) -> Option<(&[u8], RawBsonRef<'_>)> {
     let document = RawDocument::from_bytes(bytes).ok()?;
     let mut before = 4;
     for element in document.iter_elements() {
@@ -89,8 +99,28 @@ fn id_of(bytes: &[u8]) -> Option<&[u8]> {
         let begin = before;
         before += 1 + element.key().as_str().len() + 1 + size;
         if element.key().as_str() == "_id" {
-            return bytes.get(begin..before);
+            return Some((bytes.get(begin..before)?, element.value().ok()?));
         }
     }
     None
+}
+
+/// Returns the code and the reason why MongoDB takes no document with this `_id`.
+fn fault_of_id(id: RawBsonRef<'_>) -> Option<(i32, &'static str)> {
+    match id {
+        RawBsonRef::Array(_) => Some((code::INVALID_ID_FIELD, "an _id is no array")),
+        RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined => Some((
+            code::INVALID_ID_FIELD,
+            "an _id is no regular expression, and not undefined",
+        )),
+        RawBsonRef::Document(fields) => {
+            let mut keys = fields.iter_elements().map_while(std::result::Result::ok);
+            let begins_with_dollar = keys.any(|field| field.key().as_str().starts_with('$'));
+            begins_with_dollar.then_some((
+                code::DOLLAR_PREFIXED_FIELD_NAME,
+                "a field of an _id does not begin with '$'",
+            ))
+        }
+        _ => None,
+    }
 }

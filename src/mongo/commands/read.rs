@@ -12,6 +12,7 @@ use storage::{COUNTER, COUNTER_PATH};
 
 use crate::access::{Action, Target};
 use crate::mongo::command::MongoCommand;
+use crate::mongo::cursor::BatchOptions;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::reading::{DocumentReading, ReadingTerms, RowForm};
@@ -63,10 +64,27 @@ impl CollectionRead {
         expressions: ExpressionContext,
     ) -> Result<ReadingTerms> {
         Ok(ReadingTerms {
-            filter,
+            filter: Arc::new(filter),
             expressions,
             time_max: time_max(command)?,
         })
+    }
+
+    /// Returns the rows of the collection; `None` if it does not exist for the client.
+    pub(super) fn form(&self, connection: &MongoConnection) -> Option<RowForm> {
+        let snapshot = connection.serving().store.snapshot();
+        RowForm::of(&snapshot, &self.client, &self.collection)
+    }
+
+    /// Returns the options of a batch of so many documents at most.
+    pub(super) fn batch(&self, documents: Option<u64>) -> BatchOptions<'_> {
+        BatchOptions {
+            owner: self.client.name(),
+            namespace: &self.namespace,
+            documents: documents.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            is_single: false,
+            within: None,
+        }
     }
 
     /// Begins to read the documents that match.
@@ -86,7 +104,7 @@ impl CollectionRead {
     /// Returns the number of all documents, which needs none of them.
     pub(super) async fn count(&self, connection: &mut MongoConnection) -> Result<u64> {
         let serving = Arc::clone(connection.serving());
-        let question = match RowForm::of(&serving, &self.client, &self.collection) {
+        let question = match self.form(connection) {
             None => return Ok(0),
             Some(RowForm::Counters) => format!(
                 "SELECT count(DISTINCT {COUNTER}) FROM {} WHERE {COUNTER_PATH} = ''",
@@ -141,9 +159,25 @@ pub(super) fn filter(
 }
 
 /// Returns the limit of time that a client sets.
-fn time_max(command: &MongoCommand<'_>) -> Result<Option<Duration>> {
+pub(super) fn time_max(command: &MongoCommand<'_>) -> Result<Option<Duration>> {
     let time_max = count_field(command, "maxTimeMS")?.filter(|ms| *ms > 0);
     Ok(time_max.map(Duration::from_millis))
+}
+
+/// Refuses the rules of a language.
+///
+/// # Errors
+/// If the command names any.
+pub(super) fn refuse_collation(command: &MongoCommand<'_>) -> Result<()> {
+    match command.get("collation") {
+        None => Ok(()),
+        Some(_) => {
+            let name = command.name;
+            let message =
+                format!("'{name}.collation' is not supported; texts compare by their bytes");
+            Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message))
+        }
+    }
 }
 
 /// Returns a field that counts documents.

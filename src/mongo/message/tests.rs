@@ -4,6 +4,12 @@ use bson::{Document, doc};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::*;
+use crate::fuzzing::tests::replay::replay;
+
+#[test]
+fn messages_are_refused_or_cut_into_sections() {
+    replay("mongo_message", fuzzing::mongo_message);
+}
 
 /// A message of OP_MSG with these sections.
 fn msg(flags: u32, sections: &[u8], has_checksum: bool) -> Vec<u8> {

@@ -7,14 +7,52 @@
 #![allow(dead_code, unused_imports, reason = "the modules are parts of larger crates")]
 
 mod access;
+mod changes;
 mod config;
 mod fluent;
 mod fuzzing;
 mod hints;
+mod mongo_wire;
 mod postgres;
 mod server;
 mod shippers;
 
+#[path = "../../../query/src/regex_steps.rs"]
+mod regex_steps;
+
+/// The modules of `query`'s `mongo` that need nothing of DataFusion. They stand here, since they
+/// name `crate::mongo::expression`.
+#[path = "../../../query/src/mongo"]
+mod mongo {
+    mod accumulator;
+    mod distinct;
+    mod error;
+    mod expression;
+    mod filter;
+    pub(crate) mod fuzzing;
+    mod number;
+    mod path;
+    mod pattern;
+    mod pipeline;
+    mod projection;
+    mod size;
+    mod sort;
+    mod value;
+
+    pub(crate) use self::distinct::DistinctValues;
+    pub(crate) use self::error::QueryError;
+    pub(crate) use self::expression::{ExpressionContext, ExpressionScope, FieldUses};
+    pub(crate) use self::filter::Filter;
+    pub(crate) use self::pipeline::{
+        KeptBytes, Pipeline, PipelineContext, PipelineRun, PipelineSink, SinkCollection, StageFlow,
+        WhenMatched, WhenNotMatched,
+    };
+    pub(crate) use self::projection::Projection;
+    pub(crate) use self::size::encoded_bytes;
+    pub(crate) use self::sort::{Sort, TopK};
+}
+
+pub use changes::{change as changed_query, cross as crossed_query};
 pub use aggregator::fuzzing::{expression, rollup, tile};
 pub use ingest::fuzzing::{blocks, bodies, json, line_formats, shippers};
 pub use storage::fuzzing::{
@@ -30,6 +68,16 @@ pub fn fluent_message(bytes: &[u8]) {
 /// See `src/fluent/msgpack/fuzzing.rs`.
 pub fn msgpack(bytes: &[u8]) {
     fluent::msgpack::fuzzing::msgpack(bytes);
+}
+
+/// See `src/mongo/message/fuzzing.rs`.
+pub fn mongo_message(bytes: &[u8]) {
+    mongo_wire::message::fuzzing::mongo_message(bytes);
+}
+
+/// See `query/src/mongo/fuzzing.rs`.
+pub fn mongo_query(bytes: &[u8]) {
+    mongo::fuzzing::mongo_query(bytes);
 }
 
 /// See `src/fuzzing/http_head.rs`.

@@ -1,4 +1,4 @@
-//! Other clients: MongoDB's driver for Node (`tests/clients/mongo.cjs`), and mongosh.
+//! Other clients: MongoDB's drivers for Node (`tests/clients/mongo.cjs`) and for Rust, and mongosh.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,6 +37,21 @@ fn the_driver_for_node_stores_and_finds() {
             .arg(script("mongo.cjs"))
             .arg(address)
             .env("NODE_PATH", packages);
+        client
+    };
+    check(client, "stored 2500");
+}
+
+/// `LOGMILL_MONGO_RUST` is the program that `cargo build` makes in `tests/clients/mongo_rust`.
+#[test]
+fn the_driver_for_rust_stores_and_finds() {
+    let Ok(program) = std::env::var("LOGMILL_MONGO_RUST") else {
+        println!("skipped: LOGMILL_MONGO_RUST names no program of tests/clients/mongo_rust");
+        return;
+    };
+    let client = |address: &str| {
+        let mut client = Command::new(program);
+        client.arg(address);
         client
     };
     check(client, "stored 2500");

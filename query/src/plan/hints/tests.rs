@@ -1,12 +1,10 @@
-#[path = "../../../../tests/fuzz/src/replay.rs"]
-mod replay;
-
 use super::fuzzing::sql_hints;
 use super::text::{Hint, parse};
+use crate::replay::replay;
 
 #[test]
 fn hints_are_refused_or_read_again() {
-    replay::replay("sql_hints", sql_hints);
+    replay("sql_hints", sql_hints);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Attacks on the listeners for log shippers: syslog over TCP, RELP, Fluent's forward protocol and
-//! OTLP over gRPC. These have no login, so that everybody who reaches the port may try.
+//! Attacks on the listeners for log shippers (syslog over TCP, RELP, Fluent's forward protocol and
+//! OTLP over gRPC), which have no login, and on that for MongoDB's drivers before a login.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::door::attacker;
+use super::door::{MONGO, attacker};
 use super::stage::{AGAIN, Stage};
 
 /// Interval between two bytes of a slow sender.
@@ -31,7 +31,7 @@ struct Protocol {
     endless: &'static [u8],
 }
 
-const PROTOCOLS: [Protocol; 4] = [
+const PROTOCOLS: [Protocol; 5] = [
     Protocol {
         listener: 0,
         half: b"<13>Nov  3 09:23:38 web1 a: half a mess",
@@ -53,6 +53,13 @@ const PROTOCOLS: [Protocol; 4] = [
         half: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04",
         // A frame that is longer than HTTP/2 allows before it was agreed.
         endless: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\x00\x00\x00\x00\x00\x01",
+    },
+    Protocol {
+        listener: MONGO,
+        // OP_MSG with a command of 300 bytes.
+        half: b"\x41\x01\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00\x00\x00\x00\x00\x00\x2c\x01\x00\x00",
+        // One of 47 MB.
+        endless: b"\x00\x29\xcd\x02\x07\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00\x00\x00\x00\x00\x00",
     },
 ];
 
@@ -157,7 +164,7 @@ pub(crate) fn garbage(stage: Arc<Stage>) -> BoxFuture<'static, ()> {
 /// Connects to a listener and sends the first bytes.
 async fn opened(stage: &Stage, protocol: Protocol, bytes: &[u8]) -> Option<TcpStream> {
     let from = attacker(0);
-    let connected = stage.door.shipper(protocol.listener, from);
+    let connected = stage.door.listener(protocol.listener, from);
     let mut stream = stage.within(connected).await?.ok()?;
     stage.within(stream.write_all(bytes)).await?.ok()?;
     Some(stream)

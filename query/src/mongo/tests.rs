@@ -1,0 +1,7 @@
+use super::fuzzing::mongo_query;
+use crate::replay::replay;
+
+#[test]
+fn queries_are_refused_or_answered_alike() {
+    replay("mongo_query", mongo_query);
+}

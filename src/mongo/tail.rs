@@ -1,0 +1,98 @@
+//! A tailable cursor: the events of a stream, and then those that come.
+//!
+//! # Invariants
+//! * Each event that matches is read once. A reading begins at the sequence number at which the
+//!   snapshot before it ended, and each snapshot has all events below its own end.
+//! * Between two readings it holds no place among the queries and no snapshot.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bson::Document;
+
+use super::error::Result;
+use super::namespace::Collection;
+use super::reading::{DocumentReading, ReadingTerms, RowForm};
+use super::source::ArrivalReading;
+use crate::serve::{Client, Serving};
+
+/// A stream that is followed.
+pub(super) struct TailReading {
+    serving: Arc<Serving>,
+    client: Client,
+    collection: Collection,
+    terms: ReadingTerms,
+    /// The first sequence number that no reading had.
+    from_seq: u64,
+    reading: Option<ArrivalReading>,
+    /// The client may not read the stream any more.
+    has_ended: bool,
+}
+
+impl TailReading {
+    /// Follows a collection, whose events are read first.
+    pub(super) fn new(
+        serving: Arc<Serving>,
+        client: Client,
+        collection: Collection,
+        terms: ReadingTerms,
+    ) -> Self {
+        Self {
+            serving,
+            client,
+            collection,
+            terms,
+            from_seq: 0,
+            reading: None,
+            has_ended: false,
+        }
+    }
+
+    /// Returns the next document; `None` if there is none now.
+    ///
+    /// # Errors
+    /// The errors of reading.
+    pub(super) async fn next(&mut self) -> Result<Option<Document>> {
+        if self.reading.is_none() {
+            self.read_on().await?;
+        }
+        let Some(reading) = &mut self.reading else {
+            return Ok(None);
+        };
+        let next = reading.next().await?;
+        if next.is_none() {
+            self.reading = None;
+        }
+        Ok(next)
+    }
+
+    /// Begins to read the events that have come, if any have.
+    async fn read_on(&mut self) -> Result<()> {
+        let snapshot = self.serving.store.snapshot();
+        let until = snapshot.next_seq();
+        self.has_ended = RowForm::of(&snapshot, &self.client, &self.collection).is_none();
+        if self.has_ended || until == self.from_seq {
+            return Ok(());
+        }
+        let mut terms = self.terms.clone();
+        // The limit of a query's time is for each reading: a cursor lives longer.
+        let limit = self.serving.config.query.limits().time;
+        let limit = terms.time_max.into_iter().chain(limit).min();
+        terms.expressions.deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let terms = (terms, self.from_seq);
+        let (serving, client) = (&self.serving, &self.client);
+        let reading =
+            DocumentReading::begin_at(serving, client, snapshot, &self.collection, terms).await?;
+        self.reading = Some(ArrivalReading::begin(reading, u64::MAX).await?);
+        self.from_seq = until;
+        Ok(())
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.reading.as_ref().map_or(0, ArrivalReading::held_bytes)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended && self.reading.is_none()
+    }
+}
