@@ -254,8 +254,10 @@ impl MessageReader<'_> {
     fn sequence(&mut self) -> Result<Sequence, MalformedMessage> {
         let begin = self.at;
         let length = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
-        let end = begin.checked_add(length).filter(|end| *end <= self.end);
-        let end = end.ok_or(MalformedMessage("a message ends within a sequence"))?;
+        // The length counts its own bytes.
+        let end = begin.checked_add(length);
+        let end = end.filter(|end| (self.at..=self.end).contains(end));
+        let end = end.ok_or(MalformedMessage("a sequence has no such length"))?;
         let mut inside = MessageReader {
             bytes: self.bytes,
             at: self.at,

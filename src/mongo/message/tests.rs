@@ -113,7 +113,7 @@ fn bytes_that_are_no_message_are_refused() {
         ),
         (
             msg(0, &[insert.clone(), long_sequence].concat(), false),
-            "a message ends within a sequence",
+            "a sequence has no such length",
         ),
         (compressed, "no compressor was agreed on"),
         (
@@ -126,6 +126,13 @@ fn bytes_that_are_no_message_are_refused() {
         ),
     ];
     for (bytes, why) in cases {
+        assert_eq!(read(&bytes).err(), Some(MalformedMessage(why)));
+    }
+    // A sequence that would end within its own length.
+    for length in 0..4_u8 {
+        let sequence = [&[1, length, 0, 0, 0][..], b"documents\0"].concat();
+        let bytes = msg(0, &[insert.clone(), sequence].concat(), false);
+        let why = "a sequence has no such length";
         assert_eq!(read(&bytes).err(), Some(MalformedMessage(why)));
     }
     for length in [-1, 0, 15] {
