@@ -55,7 +55,4 @@ pub use tables::system::{
 };
 
 #[cfg(test)]
-#[path = "../../tests/fuzz/src/replay.rs"]
-mod replay;
-#[cfg(test)]
 mod tests;

@@ -11,6 +11,8 @@ mod levels;
 mod limits;
 mod prepared;
 mod published;
+#[path = "../../tests/fuzz/src/replay.rs"]
+pub(crate) mod replay;
 mod rot;
 mod streams;
 pub(crate) mod support;

@@ -14,6 +14,7 @@ use super::error::Result;
 use super::namespace::Collection;
 use super::reading::{DocumentReading, ReadingTerms, RowForm};
 use super::source::ArrivalReading;
+use crate::access::{Action, Target};
 use crate::serve::{Client, Serving};
 
 /// A stream that is followed.
@@ -25,7 +26,7 @@ pub(super) struct TailReading {
     /// The first sequence number that no reading had.
     from_seq: u64,
     reading: Option<ArrivalReading>,
-    /// The client may not read the stream any more.
+    /// There is no such stream, or the client may not read it any more.
     has_ended: bool,
 }
 
@@ -70,7 +71,8 @@ impl TailReading {
     async fn read_on(&mut self) -> Result<()> {
         let snapshot = self.serving.store.snapshot();
         let until = snapshot.next_seq();
-        self.has_ended = RowForm::of(&snapshot, &self.client, &self.collection).is_none();
+        let exists = RowForm::of(&snapshot, &self.client, &self.collection).is_some();
+        self.has_ended = !(exists && self.may_read());
         if self.has_ended || until == self.from_seq {
             return Ok(());
         }
@@ -86,6 +88,15 @@ impl TailReading {
         self.reading = Some(ArrivalReading::begin(reading, u64::MAX).await?);
         self.from_seq = until;
         Ok(())
+    }
+
+    /// Returns whether the account, as it is now, may read the stream.
+    fn may_read(&self) -> bool {
+        let now = self.serving.access.renew(self.client.principal());
+        now.is_some_and(|now| match &self.collection {
+            Collection::Stream(stream) => now.may(Action::Read, Target::Stream(stream.as_str())),
+            Collection::Level { .. } => false,
+        })
     }
 
     pub(super) fn held_bytes(&self) -> usize {

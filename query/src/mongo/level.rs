@@ -1,8 +1,9 @@
 //! Levels of rollups as documents.
 //!
 //! A level has a document for each key and bucket: `{_id: {site, path, d}, value: {hits, …}}`,
-//! where `d` is the beginning of the bucket (`bucket` if a key has that name). The days and the months of a rollup by minutes are
-//! the documents of its pages instead: `{_id, metadata: {date, site, page}, daily, hourly, …}`.
+//! where `d` is the beginning of the bucket (`bucket` if a key has that name). The days and the
+//! months of a rollup by minutes are the documents of its pages instead:
+//! `{_id, metadata: {date, site, page}, daily, hourly, …}`.
 //!
 //! # Invariants
 //! * A condition on columns holds for each row whose document matches; the filter decides.

@@ -4,11 +4,12 @@
 //! conditions on columns, by which parts and indexes leave out most events.
 //!
 //! # Invariants
-//! * Each event whose document matches the filter is scanned, once. A field at the top of a document
-//!   is in the column of its name, or else in the overflow column, and never in both. So a condition
-//!   on columns holds for each event that matches and has nothing in the overflow column; of the
-//!   others it holds where the column has a value. Fields inside of documents, `_id` and a time that
-//!   is not the document's may be in the overflow column beside a value of the column.
+//! * Each event whose document matches the filter is scanned, once. A field at the top of a
+//!   document is in the column of its name, or else in the overflow column, and never in both. So
+//!   a condition on columns holds for each event that matches and has nothing in the overflow
+//!   column; of the others it holds where the column has a value. Fields inside of documents,
+//!   `_id` and a time that is not the document's may be in the overflow column beside a value of
+//!   the column.
 
 use std::ops::Not;
 

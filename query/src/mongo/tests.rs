@@ -1,5 +1,5 @@
 use super::fuzzing::mongo_query;
-use crate::replay::replay;
+use crate::tests::replay::replay;
 
 #[test]
 fn queries_are_refused_or_answered_alike() {

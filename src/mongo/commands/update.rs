@@ -173,24 +173,7 @@ impl CounterUpdate {
             }
             _ => return Err(missing("u")),
         };
-        let (mut id, mut fixed) = (None, Document::new());
-        for (name, value) in query {
-            let value = equal_value(name, value)?;
-            match name.as_str() {
-                "_id" => id = Some(value),
-                name => put(&mut fixed, name, value)?,
-            }
-        }
-        let id = id.ok_or_else(|| {
-            let message = "the filter of an update names its counter: {_id: …}";
-            CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
-        })?;
-        if !is_counter_id(&id) || counter_text(&id).len() > NAME_BYTES_MAX {
-            let message = format!(
-                "the _id {id} is long, or has an array, a decimal or another value that no counter is found by; use a text or an integer"
-            );
-            return Err(CommandError::new(code::BAD_VALUE, message));
-        }
+        let (id, mut fixed) = named_counter(query)?;
         let (mut increments, mut paths) = (Vec::new(), Vec::new());
         for (operator, fields) in change {
             let fields = match (operator.as_str(), fields) {
@@ -223,6 +206,29 @@ impl CounterUpdate {
             is_upsert,
         })
     }
+}
+
+/// Returns the `_id` of the counter that a filter names, and the fixed fields that it gives.
+fn named_counter(query: &Document) -> Result<(Bson, Document)> {
+    let (mut id, mut fixed) = (None, Document::new());
+    for (name, value) in query {
+        let value = equal_value(name, value)?;
+        match name.as_str() {
+            "_id" => id = Some(value),
+            name => put(&mut fixed, name, value)?,
+        }
+    }
+    let id = id.ok_or_else(|| {
+        let message = "the filter of an update names its counter: {_id: …}";
+        CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
+    })?;
+    if !is_counter_id(&id) || counter_text(&id).len() > NAME_BYTES_MAX {
+        let message = format!(
+            "the _id {id} is long, or has an array, a decimal or another value that no counter is found by; use a text or an integer"
+        );
+        return Err(CommandError::new(code::BAD_VALUE, message));
+    }
+    Ok((id, fixed))
 }
 
 /// Returns the value that a field of the filter must have.

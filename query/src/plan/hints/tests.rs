@@ -1,6 +1,6 @@
 use super::fuzzing::sql_hints;
 use super::text::{Hint, parse};
-use crate::replay::replay;
+use crate::tests::replay::replay;
 
 #[test]
 fn hints_are_refused_or_read_again() {
