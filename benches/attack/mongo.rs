@@ -61,11 +61,15 @@ async fn repeat(stage: &Stage, which: usize, attack: Attack) {
         return stage.note("closed");
     };
     let mut driver = Driver(connection);
-    for turn in which.. {
+    for turn in 0.. {
         let acting = async {
             match attack {
                 Attack::Logins => driver.guess(turn).await,
-                Attack::Commands => driver.misuse(&stage.tokens.stolen_reader, turn).await,
+                Attack::Commands => {
+                    driver
+                        .misuse(&stage.tokens.stolen_reader, turn, which)
+                        .await
+                }
             }
         };
         match stage.within(acting).await {
@@ -137,23 +141,23 @@ impl Driver {
         self.ask(&command).await
     }
 
-    async fn misuse(&mut self, token: &str, turn: usize) -> io::Result<Document> {
+    async fn misuse(&mut self, token: &str, turn: usize, which: usize) -> io::Result<Document> {
         if turn.is_multiple_of(16) {
             return self.log_in("token", token).await;
         }
         let find = |filter: Document| doc! { "find": "normal", "filter": filter, "$db": "logmill" };
-        let command = match turn % 6 {
+        let command = match (turn + which) % 6 {
             0 | 1 => doc! { "find": "normal", "batchSize": 1, "$db": "logmill" },
             2 => {
                 let nested = (0..LEVELS).fold(doc! { "a": 1 }, |below, _| doc! { "a": below });
                 find(nested)
             }
             3 => {
-                let range = doc! { "$range": [0, 1_000_000] };
+                let range = doc! { "$range": [0, 100_000] };
                 let group = doc! { "_id": "$_id", "many": { "$push": range } };
                 doc! {
                     "aggregate": "normal", "pipeline": [{ "$group": group }], "cursor": {},
-                    "maxTimeMS": 2000, "$db": "logmill",
+                    "maxTimeMS": 500, "$db": "logmill",
                 }
             }
             4 => {

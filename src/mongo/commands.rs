@@ -10,6 +10,9 @@ mod read;
 mod update;
 mod write;
 
+use std::future::poll_fn;
+use std::pin::pin;
+
 use aggregator::Level;
 use bson::{Bson, Document, doc};
 
@@ -42,13 +45,13 @@ pub(super) async fn run(
         "buildInfo" | "buildinfo" => Ok(build_info()),
         "insert" => insert(connection, command, message).await,
         "update" => update(connection, command, message).await,
-        "find" => find::find(connection, command).await,
-        "getMore" => find::get_more(connection, command).await,
+        "find" => apart(find::find(connection, command)).await,
+        "getMore" => apart(find::get_more(connection, command)).await,
         "killCursors" => find::kill_cursors(connection, command),
-        "aggregate" => aggregate::aggregate(connection, command).await,
-        "count" => find::count(connection, command).await,
-        "distinct" => find::distinct(connection, command).await,
-        "explain" => explain::explain(connection, command).await,
+        "aggregate" => apart(aggregate::aggregate(connection, command)).await,
+        "count" => apart(find::count(connection, command)).await,
+        "distinct" => apart(find::distinct(connection, command)).await,
+        "explain" => apart(explain::explain(connection, command)).await,
         "mapReduce" | "mapreduce" => Err(map_reduce(connection, command)),
         "connectionStatus" => login::status(connection),
         name => match administration::run(connection, command).await {
@@ -62,6 +65,13 @@ pub(super) async fn run(
             }
         },
     }
+}
+
+/// Runs a command that may compute for long within one document: meanwhile the other tasks of its
+/// thread go on in another one.
+async fn apart<T>(command: impl Future<Output = T>) -> T {
+    let mut command = pin!(command);
+    poll_fn(|cx| tokio::task::block_in_place(|| command.as_mut().poll(cx))).await
 }
 
 /// Returns the hint for a command of MongoDB that has no place here.
