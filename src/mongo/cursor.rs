@@ -67,15 +67,21 @@ impl CursorOrder {
     pub(super) fn of(command: &MongoCommand<'_>) -> Result<Self> {
         let sort = command.document("sort")?.filter(|of| !of.is_empty());
         let hint = command.get("hint").and_then(Bson::as_document);
-        let natural = |of: &Document| of.get("$natural").and_then(number);
-        match (sort, hint.and_then(natural)) {
-            (Some(sort), _) if sort.len() > 1 || natural(sort).is_none() => {
-                Ok(Self::Fields(Sort::parse(sort)?))
+        let natural = |of: &Document| of.get("$natural").cloned();
+        let order = match sort {
+            Some(sort) if sort.len() > 1 || !sort.contains_key("$natural") => {
+                return Ok(Self::Fields(Sort::parse(sort)?));
             }
-            (sort, hint) => match sort.and_then(natural).or(hint) {
-                Some(-1) => Ok(Self::Latest),
-                _ => Ok(Self::Arrival),
-            },
+            Some(sort) => natural(sort),
+            None => hint.and_then(natural),
+        };
+        match order.as_ref().map(number) {
+            None | Some(Some(1)) => Ok(Self::Arrival),
+            Some(Some(-1)) => Ok(Self::Latest),
+            Some(_) => {
+                let message = "the order '$natural' is 1 or -1";
+                Err(CommandError::new(code::BAD_VALUE, message))
+            }
         }
     }
 }

@@ -166,8 +166,7 @@ impl PipelineReading {
             if flow == StageFlow::Done {
                 self.figures.add_read(&reading.figures());
                 self.reading = None;
-                // It may compute for long, and this thread has other tasks.
-                tokio::task::block_in_place(|| self.run.finish(&mut made))?;
+                self.run.finish(&mut made)?;
             }
             for result in made {
                 self.results.push(result);

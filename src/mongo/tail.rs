@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bson::Document;
+use storage::Snapshot;
 
 use super::error::Result;
 use super::namespace::Collection;
@@ -23,8 +24,8 @@ pub(super) struct TailReading {
     client: Client,
     collection: Collection,
     terms: ReadingTerms,
-    /// The first sequence number that no reading had.
-    from_seq: u64,
+    /// The first sequence number that no reading had; `None` before the first.
+    from_seq: Option<u64>,
     reading: Option<ArrivalReading>,
     /// There is no such stream, or the client may not read it any more.
     has_ended: bool,
@@ -43,7 +44,7 @@ impl TailReading {
             client,
             collection,
             terms,
-            from_seq: 0,
+            from_seq: None,
             reading: None,
             has_ended: false,
         }
@@ -71,9 +72,13 @@ impl TailReading {
     async fn read_on(&mut self) -> Result<()> {
         let snapshot = self.serving.store.snapshot();
         let until = snapshot.next_seq();
+        if self.from_seq == Some(until) {
+            return Ok(());
+        }
         let exists = RowForm::of(&snapshot, &self.client, &self.collection).is_some();
         self.has_ended = !(exists && self.may_read());
-        if self.has_ended || until == self.from_seq {
+        let from_seq = self.from_seq.replace(until).unwrap_or(0);
+        if self.has_ended || !has_events(&snapshot, &self.collection, from_seq) {
             return Ok(());
         }
         let mut terms = self.terms.clone();
@@ -81,12 +86,11 @@ impl TailReading {
         let limit = self.serving.config.query.limits().time;
         let limit = terms.time_max.into_iter().chain(limit).min();
         terms.expressions.deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let terms = (terms, self.from_seq);
+        let terms = (terms, from_seq);
         let (serving, client) = (&self.serving, &self.client);
         let reading =
             DocumentReading::begin_at(serving, client, snapshot, &self.collection, terms).await?;
         self.reading = Some(ArrivalReading::begin(reading, u64::MAX).await?);
-        self.from_seq = until;
         Ok(())
     }
 
@@ -106,4 +110,16 @@ impl TailReading {
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended && self.reading.is_none()
     }
+}
+
+/// Returns whether a stream may have events from a sequence number on: they would be in one of its
+/// chunks or parts. Most snapshots have none, of a stream that is quiet among others.
+fn has_events(snapshot: &Snapshot, collection: &Collection, from_seq: u64) -> bool {
+    let Collection::Stream(stream) = collection else {
+        return false;
+    };
+    let mut chunks = snapshot.chunks(stream.as_str()).iter();
+    let parts = &snapshot.manifest().parts;
+    let mut parts = parts.iter().filter(|part| part.stream == *stream);
+    chunks.any(|chunk| chunk.seq.1 >= from_seq) || parts.any(|part| part.seq.1 >= from_seq)
 }

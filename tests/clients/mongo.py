@@ -21,7 +21,6 @@ import datetime
 import random
 import re
 import socket
-import struct
 import sys
 import threading
 import time
@@ -36,6 +35,8 @@ except ImportError:
 from bson import Decimal128, Int64, ObjectId
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, WriteConcernError
 from pymongo.write_concern import WriteConcern
+
+from fail_points import read_message
 
 # The worked example of a line in the Combined Log Format.
 EXAMPLE = {
@@ -245,14 +246,13 @@ class Proxy:
     def serve(self, near):
         try:
             with near, socket.create_connection(self.target) as far:
-                while True:
-                    message = self.message(near)
+                while (message := read_message(near)) is not None:
                     fate = self.choose(message)
                     if fate == "before":
                         return
                     far.sendall(message)
-                    answer = self.message(far)
-                    if fate == "behind":
+                    answer = read_message(far)
+                    if fate == "behind" or answer is None:
                         return
                     near.sendall(answer)
         except OSError:
@@ -266,20 +266,6 @@ class Proxy:
         if at < 0 or lsid < 0:
             return None
         return message[lsid + 9 : lsid + 25] + message[at + 11 : at + 19]
-
-    @staticmethod
-    def message(connection):
-        def read(count):
-            parts = b""
-            while len(parts) < count:
-                part = connection.recv(count - len(parts))
-                if not part:
-                    raise OSError("it is closed")
-                parts += part
-            return parts
-
-        head = read(16)
-        return head + read(struct.unpack("<i", head[:4])[0] - 16)
 
 
 def in_threads(count, act):

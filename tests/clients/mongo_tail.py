@@ -102,6 +102,7 @@ def orders(address):
     natural = [one["n"] for one in logs.arrived.find().sort("$natural", 1)]
     assert natural == list(range(30))
     assert [one["n"] for one in logs.arrived.find().sort("$natural", -1)] == natural[::-1]
+    fails(2, lambda: list(logs.arrived.find().hint([("$natural", 2)])))
     last = logs.arrived.find({"n": {"$lt": 20}}).hint([("$natural", -1)]).skip(1).limit(3)
     assert [one["n"] for one in last] == [18, 17, 16]
 
