@@ -14,6 +14,7 @@
 
 mod command;
 mod commands;
+mod concern;
 mod counted;
 mod counters;
 mod cursor;
@@ -31,7 +32,7 @@ mod wire;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::counters::KnownCounters;
 use self::cursor::Cursors;
@@ -39,7 +40,7 @@ use self::session::MongoConnection;
 use crate::config::Config;
 use crate::failure::Result;
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
-use crate::serve::{OpenService, Serving};
+use crate::serve::{Length, OpenService, Serving};
 use crate::shippers::log_beyond;
 
 /// The port of an address without one.
@@ -47,12 +48,20 @@ const PORT: u16 = 27017;
 /// Maximum KiB of large messages that are read at once, of all connections.
 const LARGE_KIB_MAX: usize = 128 << 10;
 
+/// Bytes of a decoded command for each byte of its message: 11 bytes of an item of an array are one
+/// of 112 bytes, and what is made of it has a copy.
+const DECODED_GROWTH: usize = 16;
+/// Maximum KiB of decoded commands that read, of all connections: of two of the largest.
+const DECODED_KIB_MAX: usize = 2 * DECODED_GROWTH * (message::DOCUMENT_BYTES_MAX >> 10);
+
 /// The MongoDB protocol of a listener.
 #[derive(Debug)]
 struct Mongo {
     serving: Arc<Serving>,
     /// The memory for large messages of all connections, KiB.
     large: Arc<Semaphore>,
+    /// The memory for decoded commands that read, KiB.
+    decoded: Arc<Semaphore>,
     cursors: Cursors,
     counters: KnownCounters,
     /// The number of the next connection.
@@ -62,6 +71,18 @@ struct Mongo {
 impl Mongo {
     fn next_number(&self) -> i32 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Waits for memory to decode a command that reads, and keeps it until that is dropped. A short
+    /// one needs not wait.
+    async fn decoding(&self, length: usize) -> Option<OwnedSemaphorePermit> {
+        if Length::of(length) == Length::Short {
+            return None;
+        }
+        let kib = (length >> 10).saturating_mul(DECODED_GROWTH);
+        let kib = u32::try_from(kib.min(DECODED_KIB_MAX)).unwrap_or(u32::MAX);
+        let memory = Arc::clone(&self.decoded).acquire_many_owned(kib).await;
+        Some(memory.expect("BUG: the semaphore is never closed"))
     }
 
     /// Returns the maximum bytes of a message: a batch that the store takes, and a command around
@@ -90,6 +111,7 @@ pub(crate) fn mongo(config: &Config) -> Result<Option<OpenService>> {
         let mongo = Mongo {
             serving: Arc::clone(serving),
             large: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
+            decoded: Arc::new(Semaphore::new(DECODED_KIB_MAX)),
             cursors: Cursors::default(),
             counters: KnownCounters::default(),
             next: AtomicI32::new(1),

@@ -8,6 +8,7 @@
 mod arrivals;
 mod ask;
 mod bulk;
+mod computing;
 mod concern;
 mod delivery;
 pub(crate) mod descriptors;
@@ -52,6 +53,7 @@ pub(crate) use shipper_counts::ShipperCounts;
 pub(crate) use sources::{SourceBoard, SourceReport};
 
 use bulk::Bulk;
+use computing::Computing;
 use scrub::ScrubState;
 use shares::{Parts, Shares};
 
@@ -83,6 +85,7 @@ pub(crate) struct Serving {
     pub(crate) started_at: SystemTime,
     pub(crate) scrub: ScrubState,
     pub(crate) parsing: Parsing,
+    pub(crate) computing: Computing,
     pub(crate) bulk: Bulk,
     /// Reports of the sources that the server itself reads.
     pub(crate) sources: SourceBoard,
@@ -144,6 +147,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         started_at: SystemTime::now(),
         scrub: ScrubState::default(),
         parsing: Parsing::start()?,
+        computing: Computing::start()?,
         bulk: Bulk::start()?,
         sources: SourceBoard::default(),
         arrivals: Arrivals::default(),

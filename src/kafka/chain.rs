@@ -69,6 +69,11 @@ impl Chain {
         Arrival::New
     }
 
+    /// Returns the offset behind the last record.
+    pub(super) fn end(&self) -> u64 {
+        self.to
+    }
+
     /// Returns the start of the next range.
     pub(super) fn start(&self) -> u64 {
         self.from.expect("BUG: a record comes before its batch")

@@ -37,6 +37,10 @@ pub(super) struct Partition {
     pub(super) under_way: usize,
     /// Position that the store has acknowledged.
     pub(super) stored: Option<u64>,
+    /// Arrival of the last record, or the last look for more of them.
+    pub(super) heard: Instant,
+    /// End of the partition for which it was begun again when no record came.
+    pub(super) stalled_at: Option<u64>,
     /// Position that the broker was told.
     pub(super) committed: Option<u64>,
 }

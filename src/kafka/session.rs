@@ -5,6 +5,7 @@
 
 mod begin;
 mod read;
+mod stall;
 mod submit;
 
 use std::sync::Arc;
@@ -101,10 +102,11 @@ impl<'a> GroupSession<'a> {
             self.hear(batches)?;
             self.take_outcomes();
             self.begin_due(batches);
-            let mut is_busy = false;
+            let (mut is_busy, mut is_full) = (false, false);
             for i in 0..self.partitions.len() {
                 let waiting: usize = self.partitions.iter().map(|p| p.records.size()).sum();
-                if self.flow.bytes() + waiting >= bytes_max {
+                is_full = self.flow.bytes() + waiting >= bytes_max;
+                if is_full {
                     break;
                 }
                 is_busy |= self.read(i)?;
@@ -120,6 +122,10 @@ impl<'a> GroupSession<'a> {
                 }
             }
             self.commit(false);
+            // Otherwise records may wait that were not read.
+            if !is_full {
+                self.check_silent();
+            }
             if !is_busy {
                 self.flow.wait(self.sleep(now));
             }
@@ -196,6 +202,8 @@ impl<'a> GroupSession<'a> {
             attempt: 0,
             under_way: 0,
             stored: None,
+            heard: Instant::now(),
+            stalled_at: None,
             committed: None,
         });
         Ok(())

@@ -4,11 +4,8 @@
 //! * No command is copied deeper than [`DEPTH_MAX`] levels: what is decoded here has a bounded
 //!   depth, whatever a client nests.
 
-use std::time::Duration;
-
 use bson::raw::RawBsonRef;
 use bson::{Bson, Document, RawArray, RawDocument};
-use storage::{Copies, WriteConcern};
 
 use super::error::{CommandError, Result, code};
 use super::message::MongoMessage;
@@ -47,35 +44,26 @@ pub(super) struct MongoCommand<'a> {
     message: &'a MongoMessage,
 }
 
-/// The write concern of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Concern {
-    pub(super) concern: WriteConcern,
-    pub(super) wtimeout: Option<Duration>,
-}
-
 impl<'a> MongoCommand<'a> {
-    /// Reads the command of a message.
+    /// Reads the command of a message: so many bytes at most, without the documents that it brings.
     ///
     /// # Errors
-    /// If it has no name, is not BSON or is nested too deep.
-    pub(super) fn of(message: &'a MongoMessage) -> Result<Self> {
+    /// If it has no name, is not BSON, is nested too deep or has more bytes.
+    pub(super) fn of(message: &'a MongoMessage, bytes_max: usize) -> Result<Self> {
         let mut fields = Document::new();
         let (mut name, mut brought) = (None, None);
+        check_bytes(message.command(), bytes_max)?;
         for field in message.command() {
             let (key, value) = field.map_err(|e| not_bson(&e))?;
             let key = key.as_str();
             name = name.or(Some(key));
-            match (key, value) {
-                ("documents" | "updates" | "deletes", RawBsonRef::Array(items)) => {
-                    brought = Some((key, items));
-                }
-                (_, value) => {
-                    check_depth(value, 1)?;
-                    let value = Bson::try_from(value).map_err(|e| not_bson(&e))?;
-                    fields.insert(key, value);
-                }
+            if let Some(items) = brought_of(key, value) {
+                brought = Some((key, items));
+                continue;
             }
+            check_depth(value, 1)?;
+            let value = Bson::try_from(value).map_err(|e| not_bson(&e))?;
+            fields.insert(key, value);
         }
         let name =
             name.ok_or_else(|| CommandError::new(code::BAD_VALUE, "the command is empty"))?;
@@ -267,60 +255,6 @@ impl<'a> MongoCommand<'a> {
             )),
         }
     }
-
-    /// Returns the write concern that the client asks for; `None` if it asks for none.
-    ///
-    /// # Errors
-    /// If it cannot be understood.
-    pub(super) fn concern(&self) -> Result<Option<Concern>> {
-        let Some(asked) = self
-            .document("writeConcern")?
-            .filter(|asked| !asked.is_empty())
-        else {
-            return Ok(None);
-        };
-        let wrong = |name: &str| {
-            let message = format!("the write concern's '{name}' has the wrong type");
-            CommandError::new(code::TYPE_MISMATCH, message)
-        };
-        let (mut w, mut j, mut wtimeout) = (Copies::AtLeast(1), false, None);
-        for (name, value) in asked {
-            match (name.as_str(), value) {
-                ("w", Bson::String(mode)) if mode == "majority" => w = Copies::Majority,
-                ("w", Bson::String(mode)) => {
-                    let message = format!(
-                        "the write concern '{mode}' is not known; ask for w=1 or w=majority"
-                    );
-                    return Err(CommandError::new(code::UNKNOWN_REPL_WRITE_CONCERN, message));
-                }
-                ("w", value) => {
-                    let copies = number(value).and_then(|copies| u32::try_from(copies).ok());
-                    w = match copies.ok_or_else(|| wrong("w"))? {
-                        0 => Copies::None,
-                        copies => Copies::AtLeast(copies),
-                    };
-                }
-                ("j" | "fsync", Bson::Boolean(synced)) => j |= synced,
-                ("j" | "fsync", value) => {
-                    j |= number(value).ok_or_else(|| wrong(name))? != 0;
-                }
-                ("wtimeout" | "wtimeoutMS", value) => {
-                    let ms = number(value).ok_or_else(|| wrong(name))?;
-                    let ms = u64::try_from(ms).ok().filter(|ms| *ms > 0);
-                    wtimeout = ms.map(Duration::from_millis);
-                }
-                ("provenance", _) => {}
-                (name, _) => {
-                    let message = format!("the write concern has the unknown field '{name}'");
-                    return Err(CommandError::new(code::UNKNOWN_FIELD, message));
-                }
-            }
-        }
-        Ok(Some(Concern {
-            concern: WriteConcern { w, j },
-            wtimeout,
-        }))
-    }
 }
 
 /// Returns an integer of any numeric type.
@@ -354,6 +288,37 @@ fn type_name(value: &Bson) -> &'static str {
         Bson::DateTime(_) => "date",
         Bson::Decimal128(_) => "decimal",
         _ => "other",
+    }
+}
+
+/// Returns the documents of a field that a command brings.
+fn brought_of<'a>(key: &str, value: RawBsonRef<'a>) -> Option<&'a RawArray> {
+    match key {
+        "documents" | "updates" | "deletes" => value.as_array(),
+        _ => None,
+    }
+}
+
+fn check_bytes(command: &RawDocument, bytes_max: usize) -> Result<()> {
+    let all = command.as_bytes().len();
+    if all <= bytes_max {
+        return Ok(());
+    }
+    let mut brought = 0;
+    for field in command {
+        let (key, value) = field.map_err(|e| not_bson(&e))?;
+        let items = brought_of(key.as_str(), value);
+        brought += items.map_or(0, |items| items.as_bytes().len());
+    }
+    match all - brought > bytes_max {
+        false => Ok(()),
+        true => {
+            let bytes = all - brought;
+            let message = format!(
+                "the command has {bytes} bytes without the documents that it brings; the limit is {bytes_max}"
+            );
+            Err(CommandError::new(code::BSON_OBJECT_TOO_LARGE, message))
+        }
     }
 }
 

@@ -10,22 +10,62 @@ mod read;
 mod update;
 mod write;
 
-use std::future::poll_fn;
-use std::pin::pin;
-
 use aggregator::Level;
 use bson::{Bson, Document, doc};
 
 use self::insert::insert;
+pub(super) use self::read::Caller;
 use self::update::update;
 use super::command::MongoCommand;
 use super::error::{CommandError, Result, code};
 use super::hello::{HelloOptions, build_info, hello};
 use super::login::mechanisms;
-use super::message::MongoMessage;
+use super::message::{DOCUMENT_BYTES_MAX, MongoMessage};
 use super::session::MongoConnection;
 
-/// Answers a command.
+/// Maximum bytes of a command that reads, as in MongoDB.
+const READ_BYTES_MAX: usize = DOCUMENT_BYTES_MAX;
+/// Maximum bytes of any other one, without the documents that it brings.
+pub(super) const OTHER_BYTES_MAX: usize = 64 << 10;
+
+/// Returns whether a command reads documents: [`compute`] answers it.
+pub(super) fn is_read(name: &str) -> bool {
+    let reads = [
+        "find",
+        "getMore",
+        "killCursors",
+        "aggregate",
+        "count",
+        "distinct",
+        "explain",
+    ];
+    reads.contains(&name)
+}
+
+/// Answers a message whose command reads documents, or changes counters. It may compute for long.
+///
+/// # Errors
+/// The reason for which it failed.
+pub(super) async fn compute(caller: Caller, message: MongoMessage) -> Result<Document> {
+    let bytes_max = match message.name().is_some_and(is_read) {
+        true => READ_BYTES_MAX,
+        false => OTHER_BYTES_MAX,
+    };
+    let command = MongoCommand::of(&message, bytes_max)?;
+    match command.name {
+        "find" => find::find(&caller, &command).await,
+        "getMore" => find::get_more(&caller, &command).await,
+        "killCursors" => find::kill_cursors(&caller, &command),
+        "aggregate" => aggregate::aggregate(&caller, &command).await,
+        "count" => find::count(&caller, &command).await,
+        "distinct" => find::distinct(&caller, &command).await,
+        "explain" => explain::explain(&caller, &command).await,
+        "update" => update(&caller, &command, &message).await,
+        name => unreachable!("BUG: {name} is answered by its connection"),
+    }
+}
+
+/// Answers any other command.
 ///
 /// # Errors
 /// The reason for which it failed.
@@ -44,14 +84,6 @@ pub(super) async fn run(
         "ping" | "endSessions" | "killSessions" | "refreshSessions" => Ok(doc! {}),
         "buildInfo" | "buildinfo" => Ok(build_info()),
         "insert" => insert(connection, command, message).await,
-        "update" => update(connection, command, message).await,
-        "find" => apart(find::find(connection, command)).await,
-        "getMore" => apart(find::get_more(connection, command)).await,
-        "killCursors" => find::kill_cursors(connection, command),
-        "aggregate" => apart(aggregate::aggregate(connection, command)).await,
-        "count" => apart(find::count(connection, command)).await,
-        "distinct" => apart(find::distinct(connection, command)).await,
-        "explain" => apart(explain::explain(connection, command)).await,
         "mapReduce" | "mapreduce" => Err(map_reduce(connection, command)),
         "connectionStatus" => login::status(connection),
         name => match administration::run(connection, command).await {
@@ -65,13 +97,6 @@ pub(super) async fn run(
             }
         },
     }
-}
-
-/// Runs a command that may compute for long within one document: meanwhile the other tasks of its
-/// thread go on in another one.
-async fn apart<T>(command: impl Future<Output = T>) -> T {
-    let mut command = pin!(command);
-    poll_fn(|cx| tokio::task::block_in_place(|| command.as_mut().poll(cx))).await
 }
 
 /// Returns the hint for a command of MongoDB that has no place here.

@@ -38,6 +38,7 @@ pub(super) mod code {
     pub(in crate::mongo) const INVALID_NAMESPACE: i32 = 73;
     pub(in crate::mongo) const UNKNOWN_REPL_WRITE_CONCERN: i32 = 79;
     pub(in crate::mongo) const UNSATISFIABLE_WRITE_CONCERN: i32 = 100;
+    pub(in crate::mongo) const INDEX_OPTIONS_CONFLICT: i32 = 85;
     pub(in crate::mongo) const COMMAND_NOT_SUPPORTED: i32 = 115;
     pub(in crate::mongo) const COMMAND_NOT_SUPPORTED_ON_VIEW: i32 = 166;
     pub(in crate::mongo) const INVALID_INDEX_SPECIFICATION_OPTION: i32 = 197;

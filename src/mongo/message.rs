@@ -189,6 +189,17 @@ impl MongoMessage {
         raw(&self.bytes[self.command.clone()])
     }
 
+    /// Returns the name of the command; `None` if that cannot be read.
+    pub(super) fn name(&self) -> Option<&str> {
+        let first = self.command().into_iter().next()?;
+        first.ok().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns whether the client may send the command again under the same identity.
+    pub(super) fn has_identity(&self) -> bool {
+        matches!(self.command().get("txnNumber"), Ok(Some(_)))
+    }
+
     /// Returns the documents of a sequence; `None` if the message has none of that name.
     pub(super) fn sequence(&self, name: &str) -> Option<impl Iterator<Item = &[u8]>> {
         let mut all = self.sequences.iter();

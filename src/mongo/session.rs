@@ -19,7 +19,7 @@ use super::message::{MalformedMessage, MessageForm, MongoMessage, put_answer};
 use super::wire::{self, Broken};
 use crate::access::Principal;
 use crate::listen::{Accepted, BufferedSocket, Io, within_handshake};
-use crate::serve::{Client, Serving, Share, Stop};
+use crate::serve::{Client, Length, Serving, Share, Stop};
 use crate::tls::{Alpn, FIRST_BYTE};
 
 /// Time after which an idle connection is closed. Drivers keep theirs open, and open another when
@@ -31,6 +31,12 @@ const FIRST_WITHIN: Duration = Duration::from_secs(60);
 const FIRST_BYTES_MAX: usize = 48 << 10;
 /// The version of a TLS record (RFC 8446, section 5.1), behind [`FIRST_BYTE`].
 const TLS_MAJOR: u8 = 3;
+
+/// Completes the answer of a command that has not failed.
+fn good(mut answer: Document) -> Document {
+    answer.insert("ok", 1.0);
+    answer
+}
 
 /// The session of a client.
 pub(super) struct MongoConnection {
@@ -127,19 +133,47 @@ impl MongoConnection {
     }
 
     async fn answer(&mut self, message: &MongoMessage) -> Result<Document, Broken> {
-        let command = match MongoCommand::of(message) {
+        let name = message.name().unwrap_or_default();
+        if name == "update" || commands::is_read(name) {
+            let answered = self.compute(name, message).await;
+            return Ok(answered.unwrap_or_else(|error| error.answer(message.has_identity())));
+        }
+        let command = match MongoCommand::of(message, commands::OTHER_BYTES_MAX) {
             Ok(command) => command,
             Err(error) => return Ok(error.answer(false)),
         };
-        let has_identity = command.get("txnNumber").is_some();
         let answered = commands::run(self, &command, message).await;
         Ok(match answered {
-            Ok(mut answer) => {
-                answer.insert("ok", 1.0);
-                answer
-            }
-            Err(error) => error.answer(has_identity),
+            Ok(answer) => good(answer),
+            Err(error) => error.answer(message.has_identity()),
         })
+    }
+
+    /// Answers a command that may compute for long, in turns of its account: one account holds up
+    /// no other one.
+    async fn compute(&mut self, name: &str, message: &MongoMessage) -> Result<Document> {
+        let client = self.client(name)?;
+        let turns = client.share().turns();
+        let mongo = Arc::clone(&self.mongo);
+        let caller = commands::Caller {
+            mongo: Arc::clone(&mongo),
+            client,
+        };
+        let (message, length) = (message.clone(), message.length());
+        let answer = async { commands::compute(caller, message).await.map(good) };
+        let computing = &mongo.serving.computing;
+        let answer = computing.run(turns, Length::of(length), answer);
+        match commands::is_read(name) {
+            true => {
+                let reading = async {
+                    let _memory = mongo.decoding(length).await;
+                    answer.await
+                };
+                self.until_gone(reading).await?
+            }
+            // A change ends what it has begun.
+            false => answer.await,
+        }
     }
 
     pub(super) fn serving(&self) -> &Arc<Serving> {

@@ -25,6 +25,7 @@
 //!   [`Front::answer_beyond`](crate::server) answers it beyond that share, too.
 
 mod exceeded;
+mod parts;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -37,13 +38,11 @@ use parking_lot::Mutex;
 use query::{Line, LinePlace};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::UNACKNOWLEDGED_BYTES_MAX;
-use super::parsing::{self, Length};
-use super::places::Places;
+use super::parsing::Length;
 use crate::access::{Principal, network};
 use crate::budgets::Budgets;
-use crate::config::Config;
 pub(crate) use exceeded::Exceeded;
+pub(crate) use parts::Parts;
 
 /// Clients without anything under way are forgotten when there are more than this, and then at
 /// each doubling.
@@ -82,53 +81,6 @@ impl Resource {
     }
 }
 
-/// The part of everything that one client can take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts {
-    /// The part of each [`Resource`].
-    counted: [u64; Resource::COUNT],
-    queries_running: usize,
-    queries_waiting: usize,
-    parsing_short: usize,
-    parsing_long: usize,
-    per_second: Option<NonZeroU32>,
-}
-
-impl Parts {
-    /// Returns the parts that the configuration gives.
-    pub(crate) fn of(config: &Config, places: Places) -> Self {
-        let (server, query) = (&config.server, &config.query);
-        let part = |all: u64| ((all as f64 * server.client_share).ceil() as u64).max(1);
-        let count = |all: usize| usize::try_from(part(all as u64)).unwrap_or(usize::MAX);
-        let connections = part(places.connections as u64);
-        let mut counted = [0; Resource::COUNT];
-        for (resource, most) in [
-            (Resource::Connections, connections),
-            (Resource::Requests, connections),
-            (Resource::Tails, part(places.tails(server.tails_max) as u64)),
-            // A client can always send one body.
-            (
-                Resource::BodyBytes,
-                part(server.bodies_bytes_max.0).max(server.batch_bytes_max.0),
-            ),
-            (
-                Resource::UnacknowledgedBytes,
-                part(UNACKNOWLEDGED_BYTES_MAX.into()).max(server.batch_bytes_max.0),
-            ),
-        ] {
-            counted[resource as usize] = most;
-        }
-        Self {
-            counted,
-            queries_running: count(query.running_max),
-            queries_waiting: query.queued_max,
-            parsing_short: count(parsing::most(Length::Short)),
-            parsing_long: count(parsing::most(Length::Long)),
-            per_second: NonZeroU32::new(server.client_requests_per_second),
-        }
-    }
-}
-
 /// Resources that a client has taken.
 #[derive(Debug)]
 struct Taken {
@@ -137,6 +89,7 @@ struct Taken {
     queries: Line,
     parsing_short: Arc<Semaphore>,
     parsing_long: Arc<Semaphore>,
+    computing: Arc<Semaphore>,
     bulk: Arc<Semaphore>,
 }
 
@@ -148,6 +101,7 @@ impl Taken {
             queries: Line::new(parts.queries_running, parts.queries_waiting),
             parsing_short: Arc::new(Semaphore::new(parts.parsing_short)),
             parsing_long: Arc::new(Semaphore::new(parts.parsing_long)),
+            computing: Arc::new(Semaphore::new(parts.computing)),
             bulk: Arc::new(Semaphore::new(1)),
         }
     }
@@ -375,6 +329,11 @@ impl Share {
         };
         let place = line.place().await;
         place.map(Some).map_err(query::Error::ShareBusy)
+    }
+
+    /// Returns the turns of the client's work outside of the engine.
+    pub(crate) fn turns(&self) -> Option<Arc<Semaphore>> {
+        self.client().map(|client| Arc::clone(&client.computing))
     }
 
     /// Waits until the client may parse one more body of a length.

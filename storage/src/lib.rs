@@ -38,6 +38,7 @@ mod index;
 mod interleave;
 mod job_log;
 mod journal;
+mod limits;
 mod manifest;
 mod memo;
 mod memtable;
@@ -84,6 +85,7 @@ pub use index::{
     PartIndex, index_use, may_be_indexed,
 };
 pub use job_log::{Job, JobCounts, JobEntry, JobLog, JobState, Running, Said};
+pub use limits::Retention;
 pub use manifest::{
     COLUMNS_MAX, DetachedPartition, DroppedPartition, Erasure, KafkaJournal, Manifest, PartMeta,
     PartitionWidth, Pending, StreamMeta, TileFile, TileMeta, object_id,
@@ -98,7 +100,7 @@ pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;
 pub use repair::{RepairReport, repair};
 pub use resolutions::{Ranges, Settled, Settlement};
-pub use retention::{Leaving, Retention, Why};
+pub use retention::{Leaving, Why};
 pub use rollup_hook::{
     BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, RollupHook,
     RollupMeta, Section, TileImage,

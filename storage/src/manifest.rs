@@ -54,6 +54,7 @@ use serde::{Deserialize, Serialize};
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_new_durably};
+use crate::limits::Retention;
 use crate::model::{Column, ColumnType, Name, StreamKind};
 use crate::rollup_hook::{RollupMeta, Section};
 use crate::seeded::{self, Bug};
@@ -271,6 +272,9 @@ pub struct Manifest {
     /// Partitions in folders of their own, which no query reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub detached: Vec<DetachedPartition>,
+    /// Limits that commands have set, by stream. Those of the configuration come before them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub retention: BTreeMap<Name, Retention>,
     /// Rollups, by generation.
     pub rollups: Vec<RollupMeta>,
     /// Tiles, by rollup and then range.
@@ -311,6 +315,7 @@ impl Manifest {
             streams: BTreeMap::new(),
             parts: Vec::new(),
             detached: Vec::new(),
+            retention: BTreeMap::new(),
             rollups: Vec::new(),
             tiles: Vec::new(),
             identities: Vec::new(),

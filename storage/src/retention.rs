@@ -23,18 +23,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::Retention;
 use crate::manifest::{Manifest, PartMeta};
 use crate::model::Name;
 use crate::part::partition_end;
-
-/// Retention limits of one stream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Retention {
-    /// Age up to which raw events are kept, microseconds.
-    pub age_us: Option<i64>,
-    /// Bytes that the parts of the stream may have.
-    pub bytes: Option<u64>,
-}
 
 /// Reason for which a partition is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@
     python3 mongo_administration.py ADDRESS creates
     python3 mongo_administration.py ADDRESS indexes
     python3 mongo_administration.py ADDRESS retention
+    python3 mongo_administration.py ADDRESS kept
+    python3 mongo_administration.py ADDRESS ring NUMBER
     python3 mongo_administration.py ADDRESS sizes
     python3 mongo_administration.py ADDRESS states
     python3 mongo_administration.py ADDRESS operations
@@ -12,6 +14,8 @@
 Each prints what it was told, or fails with the first answer that is wrong. The store has the stream
 `access` of an access log, sealed; `capped` has retention by 1 MiB and `aged` by one hour. For
 `rights` there is the stream `hidden`, and tokens of the stream `events` to read and to ingest.
+`kept` comes behind `retention`, after a restart. `ring` limits `access`, whose newest partition has
+so many events.
 """
 
 import sys
@@ -19,6 +23,7 @@ import time
 
 from mongo import client, fails
 
+from pymongo import IndexModel
 from pymongo.errors import CollectionInvalid
 
 OWN = {"_id_", "time_1"}
@@ -84,7 +89,16 @@ def creates(address):
     logs.create_collection("series", timeseries={"timeField": "time", "granularity": "minutes"})
     logs.create_collection("aged", timeseries={"timeField": "ts"}, expireAfterSeconds=3600)
     new = {"timeseries": {"timeField": "time"}, "expireAfterSeconds": 86400}
-    says(fails(115, lambda: logs.command("create", "fresh", **new)), 'age = "1d"')
+    logs.command("create", "fresh", **new)
+    assert logs.fresh.index_information()["time_1"]["expireAfterSeconds"] == 86400
+    # Retention is set before the first event, once.
+    for _ in range(2):
+        logs.command("create", "ring", capped=True, size=1 << 20)
+    fails(48, lambda: logs.command("create", "ring", capped=True, size=1 << 21))
+    logs.drop_collection("ring")
+    logs.command("create", "ring", capped=True, size=1 << 20)
+    logs.ring.insert_one({"a": 1})
+    assert logs.ring.options() == {"capped": True, "size": 1 << 20}
     fails(115, lambda: logs.command("create", "fresh", timeseries={"timeField": "begin"}))
     for options in ({"viewOn": "plain", "pipeline": [{"$match": {}}]}, {"validator": {"a": 1}}):
         fails(115, lambda: logs.command("create", "view", **options))
@@ -171,7 +185,52 @@ def retention(address):
     fails(115, lambda: logs.command("collMod", "aged", expireAfterSeconds="off"))
     fails(115, lambda: logs.command("collMod", "aged", validator={"a": 1}))
     fails(26, lambda: logs.command("collMod", "never", expireAfterSeconds=60))
+    passing = logs.passing
+    for _ in range(2):
+        passing.create_index("time", expireAfterSeconds=60)
+    assert age_of(passing) == 60
+    says(fails(85, lambda: passing.create_index("time", expireAfterSeconds=120)), "collMod")
+    fails(67, lambda: passing.create_indexes([index(60), index(120)]))
+    passing.insert_one({"a": 1})
+    told = logs.command("collMod", "passing", index={**change, "expireAfterSeconds": 120})
+    ages = told["expireAfterSeconds_old"], told["expireAfterSeconds_new"]
+    assert ages == (60, 120), told
+    logs.command("collMod", "passing", cappedSize=1 << 30)
+    assert age_of(passing) == 120 and passing.options()["size"] == 1 << 30
+    passing.drop_index("time_1")
+    assert age_of(passing) is None and passing.options()["size"] == 1 << 30
+    fails(27, lambda: passing.drop_index("never_1"))
+    passing.create_index("time", expireAfterSeconds=60)
+    passing.drop_indexes()
+    aged.drop_indexes()
+    assert age_of(passing) is None and age_of(aged) == 3600
+    logs.command("collMod", "passing", expireAfterSeconds=7200)
     print("retained")
+
+
+def index(age_s):
+    return IndexModel("time", expireAfterSeconds=age_s, name=f"of_{age_s}")
+
+
+def age_of(collection):
+    return collection.index_information()["time_1"].get("expireAfterSeconds")
+
+
+def kept(address):
+    passing = client(address).logs.passing
+    assert age_of(passing) == 7200 and passing.options()["size"] == 1 << 30
+    print("kept")
+
+
+def ring(address, number):
+    logs = client(address).logs
+    assert logs.access.estimated_document_count() > int(number)
+    logs.command("collMod", "access", cappedSize=1)
+    until = time.monotonic() + 60
+    while logs.access.estimated_document_count() != int(number):
+        assert time.monotonic() < until, logs.access.estimated_document_count()
+        time.sleep(0.05)
+    print("ring", number)
 
 
 def sizes(address):
@@ -292,6 +351,7 @@ def rights(address, reader, shipper):
         logs.command("create", "events")
         for act in [
             lambda: logs.command("create", "hidden"),
+            lambda: logs.command("collMod", "events", cappedSize=1),
             lambda: logs.list_collection_names(),
             lambda: connected.list_database_names(),
             lambda: logs.events.index_information(),
@@ -311,5 +371,5 @@ def rights(address, reader, shipper):
 
 if __name__ == "__main__":
     _, where, act, *rest = sys.argv
-    acts = (lists, creates, indexes, retention, sizes, states, operations, rights)
+    acts = (lists, creates, indexes, retention, kept, ring, sizes, states, operations, rights)
     {f.__name__: f for f in acts}[act](where, *rest)

@@ -10,12 +10,16 @@ mod setup;
 mod stopped;
 mod syslog;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use rdkafka::ClientConfig;
+use parking_lot::Mutex;
+use rdkafka::message::DeliveryResult;
 use rdkafka::mocking::MockCluster;
-use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
+use rdkafka::producer::{
+    BaseProducer, BaseRecord, DefaultProducerContext, Producer, ProducerContext,
+};
+use rdkafka::{ClientConfig, ClientContext};
 use serde_json::Value;
 
 use crate::support::{PATIENCE, Server};
@@ -26,10 +30,26 @@ const TOPIC: &str = "logs";
 const POISON_EVERY: u64 = 97;
 const TOMBSTONE_EVERY: u64 = 89;
 
+/// Notes the records that the cluster did not take.
+#[derive(Default)]
+struct Refused(Mutex<Vec<String>>);
+
+impl ClientContext for Refused {}
+
+impl ProducerContext for Refused {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, _)) = result {
+            self.0.lock().push(error.to_string());
+        }
+    }
+}
+
 /// A cluster and the records that it has.
 struct Cluster {
     mock: MockCluster<'static, DefaultProducerContext>,
-    producer: BaseProducer<DefaultProducerContext>,
+    producer: BaseProducer<Refused>,
     partitions: u64,
     sent: u64,
 }
@@ -43,7 +63,7 @@ impl Cluster {
             .set("bootstrap.servers", mock.bootstrap_servers())
             .set("enable.idempotence", "true")
             .set("linger.ms", "1")
-            .create()
+            .create_with_context(Refused::default())
             .expect("a producer");
         Self {
             mock,
@@ -77,6 +97,9 @@ impl Cluster {
         self.producer
             .flush(PATIENCE)
             .expect("every record is there");
+        // A flush is over, too, when records are refused.
+        let refused = self.producer.context().0.lock();
+        assert!(refused.is_empty(), "not sent: {refused:?}");
     }
 
     /// Returns the configuration of a source in the environment, with more keys.
@@ -118,15 +141,12 @@ impl Cluster {
             .collect();
         let until = Instant::now() + PATIENCE;
         while !self.is_stored(server, events.len() as u64, poison.len() as u64) {
-            assert!(
-                Instant::now() < until,
-                "records are missing; the log:\n{}",
-                server.log()
-            );
+            if Instant::now() > until {
+                self.tell_missing(server, &events);
+            }
             std::thread::sleep(Duration::from_millis(50));
         }
-        let stored = server.sql(&format!("SELECT number FROM {TOPIC} ORDER BY number"));
-        let stored: Vec<u64> = stored.iter().map(|row| number_of(&row["number"])).collect();
+        let stored = numbers_of(server);
         assert_eq!(stored, events, "events are missing or doubled");
         let items =
             server.sql("SELECT raw, source, byte FROM system.quarantine ORDER BY source, byte");
@@ -134,6 +154,27 @@ impl Cluster {
         raw.sort_unstable();
         poison.sort_unstable();
         assert_eq!(raw, poison, "quarantined records are missing or doubled");
+    }
+
+    /// Panics with all that tells where records were lost.
+    #[track_caller]
+    fn tell_missing(&self, server: &Server, events: &[u64]) -> ! {
+        let stored: BTreeSet<u64> = numbers_of(server).into_iter().collect();
+        let missing: Vec<&u64> = events.iter().filter(|n| !stored.contains(n)).collect();
+        let client = self.producer.client();
+        let ends: Vec<_> = (0..self.partitions)
+            .map(|n| {
+                let number = i32::try_from(n).expect("a partition");
+                client.fetch_watermarks(TOPIC, number, Duration::from_secs(10))
+            })
+            .collect();
+        let sources = server.sql("SELECT * FROM system.sources");
+        panic!(
+            "of {} records, {} are missing: {missing:?}; partitions: {ends:?}; sources: {sources:?}; the log:\n{}",
+            self.sent,
+            missing.len(),
+            server.log()
+        )
     }
 
     /// Returns the number of events in the stream.
@@ -168,6 +209,12 @@ fn value_of(number: u64) -> Option<String> {
             "{{\"number\":{number},\"text\":\"event {number}\"}}"
         )),
     }
+}
+
+/// Returns the numbers of the records in the stream, in order.
+fn numbers_of(server: &Server) -> Vec<u64> {
+    let stored = server.sql(&format!("SELECT number FROM {TOPIC} ORDER BY number"));
+    stored.iter().map(|row| number_of(&row["number"])).collect()
 }
 
 fn number_of(value: &Value) -> u64 {

@@ -72,6 +72,7 @@ impl GroupSession<'_> {
         partition.chain = chain;
         partition.stored = at.map(|at| at.to).or(partition.stored);
         partition.phase = Phase::Reading;
+        partition.heard = Instant::now();
         partition.report(&self.source.name, &self.source.serving.sources, |report| {
             report.error = None;
         });
@@ -131,7 +132,7 @@ impl GroupSession<'_> {
     }
 
     /// Returns the first and the next offset of a partition.
-    fn ends(&self, i: usize) -> Result<(u64, u64), String> {
+    pub(super) fn ends(&self, i: usize) -> Result<(u64, u64), String> {
         let partition = &self.partitions[i];
         let (topic, number) = (&partition.topic, partition.number);
         let ends = self.consumer.fetch_watermarks(topic, number, ANSWER_WITHIN);

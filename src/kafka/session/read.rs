@@ -131,6 +131,7 @@ fn take_turn(partition: &mut Partition, board: &SourceBoard) -> Result<bool, Tro
             }
             Some(Err(error)) => return Err(Trouble::Kafka(error)),
             Some(Ok(message)) => {
+                partition.heard = Instant::now();
                 let Partition {
                     chain,
                     records,

@@ -42,9 +42,9 @@ pub(super) async fn run(
     Some(match command.name {
         "listDatabases" => listing::databases(connection, command),
         "listCollections" => listing::collections(connection, command),
-        "create" => creation::create(connection, command),
-        "collMod" => change::modify(connection, command),
-        "drop" => change::drop(connection, command),
+        "create" => creation::create(connection, command).await,
+        "collMod" => change::modify(connection, command).await,
+        "drop" => change::drop(connection, command).await,
         "dropDatabase" => change::drop_database(connection, command),
         "renameCollection" => change::rename(connection, command),
         "createIndexes" => index_creation::create(connection, command).await,
@@ -136,6 +136,11 @@ fn visible_stream<'a>(
     let meta = snapshot.streams().get(stream)?;
     let is_visible = client.may(Action::Read, Target::Stream(stream.as_str()));
     (is_visible && meta.kind != StreamKind::Quarantine).then_some(meta)
+}
+
+/// Returns whether a stream has events, or a retention that a command has set before the first.
+fn exists(snapshot: &Snapshot, stream: &Name) -> bool {
+    snapshot.streams().contains_key(stream) || snapshot.manifest().retention.contains_key(stream)
 }
 
 fn no_collection(named: &str) -> CommandError {

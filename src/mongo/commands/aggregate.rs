@@ -10,7 +10,7 @@ use query::mongo::{
     WhenNotMatched,
 };
 
-use super::read::{CollectionRead, counted, refuse_collation, surroundings};
+use super::read::{Caller, CollectionRead, counted, refuse_collation, surroundings};
 use super::write::{BatchRecords, WriteTerms, store};
 use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::counted::push_counted;
@@ -18,9 +18,8 @@ use crate::mongo::cursor::MongoCursor;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::reading::{DocumentReading, RowForm};
-use crate::mongo::session::MongoConnection;
 use crate::mongo::source::{ArrivalReading, DocumentSource, PipelineReading};
-use crate::serve::{Client, Length};
+use crate::serve::Length;
 
 const FIELDS: [&str; 7] = [
     "pipeline",
@@ -35,18 +34,15 @@ const FIELDS: [&str; 7] = [
 const KEPT_BYTES_MAX: usize = 100 << 20;
 
 /// `aggregate`
-pub(super) async fn aggregate(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
+pub(super) async fn aggregate(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
     refuse_collation(command)?;
     command.check_fields(&FIELDS)?;
     if command.text("aggregate").is_err() {
         let message = "an aggregation without a collection is not supported; name a stream";
         return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
     }
-    let read = CollectionRead::of(connection, command, command.collection()?)?;
-    let asked = Aggregation::of(connection, command)?;
+    let read = CollectionRead::of(caller, command, command.collection()?)?;
+    let asked = Aggregation::of(caller, command)?;
     let sink = asked.pipeline.sink().cloned();
     let concern = command.document("readConcern")?;
     let level = concern.and_then(|concern| concern.get_str("level").ok());
@@ -60,27 +56,24 @@ pub(super) async fn aggregate(
     };
     let output = match &sink {
         None => None,
-        Some(sink) => Some(output_terms(connection, command, &read.client, sink)?),
+        Some(sink) => Some(output_terms(caller, command, sink)?),
     };
-    let reading = PipelineReading::begin(connection, command, &read, asked);
-    let reading = reading.await?;
+    let reading = PipelineReading::begin(caller, command, &read, asked).await?;
     if let Some(terms) = output {
-        write_results(connection, &read.client, terms, reading).await?;
+        write_results(caller, terms, reading).await?;
         let none: [Bson; 0] = [];
         return Ok(doc! { "cursor": { "firstBatch": none, "id": 0_i64, "ns": &read.namespace } });
     }
     let source = DocumentSource::Pipeline(Box::new(reading));
     let options = read.batch(documents);
-    let mongo = Arc::clone(&connection.mongo);
-    let first = mongo.cursors.first(MongoCursor::new(source), options);
-    connection.until_gone(first).await?
+    let cursors = &caller.mongo.cursors;
+    cursors.first(MongoCursor::new(source), options).await
 }
 
 /// Returns the terms of `$out` or `$merge`. Events are immutable, so both only make a new stream.
 fn output_terms(
-    connection: &MongoConnection,
+    caller: &Caller,
     command: &MongoCommand<'_>,
-    client: &Client,
     sink: &PipelineSink,
 ) -> Result<WriteTerms> {
     let (stage, into) = match sink {
@@ -95,14 +88,19 @@ fn output_terms(
             return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
         }
     };
-    let serving = connection.serving();
+    let serving = caller.serving();
     let database = match &into.database {
         Some(database) => database,
         None => command.database()?,
     };
     let named = into.collection.as_str();
-    let terms =
-        WriteTerms::into_collection(serving, client, command, (database, named), Format::Bson)?;
+    let terms = WriteTerms::into_collection(
+        serving,
+        &caller.client,
+        command,
+        (database, named),
+        Format::Bson,
+    )?;
     if serving
         .store
         .snapshot()
@@ -120,45 +118,41 @@ fn output_terms(
 
 /// Stores the results of a pipeline as one batch: all of them, or none.
 async fn write_results(
-    connection: &mut MongoConnection,
-    client: &Client,
+    caller: &Caller,
     terms: WriteTerms,
     mut results: PipelineReading,
 ) -> Result<()> {
-    let serving = Arc::clone(connection.serving());
+    let serving = caller.serving();
     let bytes_max = serving.config.server.batch_bytes_max.0;
-    let writing = async {
-        let (mut brought, mut bytes) = (BatchRecords::default(), 0);
-        while let Some(result) = results.next().await? {
-            let result = result.to_vec().map_err(|error| {
-                CommandError::new(code::BAD_VALUE, format!("a result is no document: {error}"))
-            })?;
-            bytes += result.len();
-            if bytes as u64 > bytes_max {
-                let message = format!(
-                    "the results have more than {bytes_max} bytes, the most of one batch (server.batch_bytes_max); make fewer, or write them in parts"
-                );
-                return Err(CommandError::new(code::BSON_OBJECT_TOO_LARGE, message));
-            }
-            brought.indexes.push(brought.indexes.len());
-            brought.records.push(&result);
+    let (mut brought, mut bytes) = (BatchRecords::default(), 0);
+    while let Some(result) = results.next().await? {
+        let result = result.to_vec().map_err(|error| {
+            CommandError::new(code::BAD_VALUE, format!("a result is no document: {error}"))
+        })?;
+        bytes += result.len();
+        if bytes as u64 > bytes_max {
+            let message = format!(
+                "the results have more than {bytes_max} bytes, the most of one batch (server.batch_bytes_max); make fewer, or write them in parts"
+            );
+            return Err(CommandError::new(code::BSON_OBJECT_TOO_LARGE, message));
         }
-        store(&serving, client, terms, brought, Length::of(bytes))
-            .await?
-            .succeed()
-    };
-    connection.until_gone(writing).await?
+        brought.indexes.push(brought.indexes.len());
+        brought.records.push(&result);
+    }
+    let length = Length::of(bytes);
+    let stored = store(serving, &caller.client, terms, brought, length).await?;
+    stored.succeed()
 }
 
 impl PipelineReading {
     /// Begins to read the documents of a pipeline: counts of equal ones where these are enough.
     pub(super) async fn begin(
-        connection: &mut MongoConnection,
+        caller: &Caller,
         command: &MongoCommand<'_>,
         read: &CollectionRead,
         asked: Aggregation,
     ) -> Result<Self> {
-        let serving = Arc::clone(connection.serving());
+        let serving = caller.serving();
         let terms = CollectionRead::terms(command, asked.filter, asked.expressions)?;
         let context = PipelineContext {
             expressions: terms.expressions.clone(),
@@ -179,36 +173,33 @@ impl PipelineReading {
             _ => None,
         };
         let mut run = asked.pipeline.start(asked.first_stage, &context);
-        let beginning = async {
-            let client = &read.client;
-            let Some((scan, kind)) = scan else {
-                let collection = &read.collection;
-                let reading = DocumentReading::begin(&serving, client, collection, terms).await?;
-                let reading = ArrivalReading::begin(reading, u64::MAX).await?;
-                return Ok(Self::new(
-                    reading,
-                    (run, context.kept),
-                    QueryStats::default(),
-                ));
-            };
-            let ask = |question| {
-                let snapshot = Arc::clone(&snapshot);
-                serving.ask_at(client, snapshot, terms.session(), question)
-            };
-            // One after the other: a client that waits for a second place among the queries while
-            // it has one may wait for another that does the same.
-            let deadline = context.expressions.deadline;
-            let counted = ask(scan.counted).await?;
-            let figures = push_counted(counted, kind, &mut run, deadline).await?;
-            let others = match scan.others {
-                Some(others) => Some(ask(others).await?),
-                None => None,
-            };
-            let others = DocumentReading::of_answer(client, (others, form), terms);
-            let others = ArrivalReading::begin(others, u64::MAX).await?;
-            Ok(Self::new(others, (run, context.kept), figures))
+        let client = &read.client;
+        let Some((scan, kind)) = scan else {
+            let collection = &read.collection;
+            let reading = DocumentReading::begin(serving, client, collection, terms).await?;
+            let reading = ArrivalReading::begin(reading, u64::MAX).await?;
+            return Ok(Self::new(
+                reading,
+                (run, context.kept),
+                QueryStats::default(),
+            ));
         };
-        connection.until_gone(beginning).await?
+        let ask = |question| {
+            let snapshot = Arc::clone(&snapshot);
+            serving.ask_at(client, snapshot, terms.session(), question)
+        };
+        // One after the other: a client that waits for a second place among the queries while
+        // it has one may wait for another that does the same.
+        let deadline = context.expressions.deadline;
+        let counted = ask(scan.counted).await?;
+        let figures = push_counted(counted, kind, &mut run, deadline).await?;
+        let others = match scan.others {
+            Some(others) => Some(ask(others).await?),
+            None => None,
+        };
+        let others = DocumentReading::of_answer(client, (others, form), terms);
+        let others = ArrivalReading::begin(others, u64::MAX).await?;
+        Ok(Self::new(others, (run, context.kept), figures))
     }
 }
 
@@ -227,9 +218,9 @@ impl Aggregation {
     ///
     /// # Errors
     /// The reason for which it cannot be understood.
-    pub(super) fn of(connection: &MongoConnection, command: &MongoCommand<'_>) -> Result<Self> {
+    pub(super) fn of(caller: &Caller, command: &MongoCommand<'_>) -> Result<Self> {
         let stages = stages(command)?;
-        let (expressions, scope) = surroundings(connection, command)?;
+        let (expressions, scope) = surroundings(caller, command)?;
         let pipeline = Pipeline::parse(&stages, &scope)?;
         let conditions = stages.iter().map_while(|stage| stage.get("$match"));
         let conditions: Vec<Bson> = conditions.cloned().collect();

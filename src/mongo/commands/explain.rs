@@ -7,38 +7,31 @@ use query::{Count, QueryStats};
 use storage::Snapshot;
 
 use super::aggregate::Aggregation;
-use super::read::{CollectionRead, filter};
+use super::read::{Caller, CollectionRead, filter};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::hello::MONGODB_VERSION;
 use crate::mongo::namespace::Collection;
-use crate::mongo::session::MongoConnection;
 use crate::mongo::source::PipelineReading;
 
 /// `explain`. Every verbosity reads the documents: only then it is known what was looked at.
-pub(super) async fn explain(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
+pub(super) async fn explain(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
     command.check_fields(&["verbosity"])?;
     let inner = command.inner("explain")?;
     let has_stats = command.text("verbosity")? != Some("queryPlanner");
-    let read = CollectionRead::of(connection, &inner, inner.collection()?)?;
+    let read = CollectionRead::of(caller, &inner, inner.collection()?)?;
     let begun = Instant::now();
     let (field, (returned, figures)) = match inner.name {
-        "find" => (
-            "filter",
-            read_all(connection, &read, &inner, "filter").await?,
-        ),
-        "count" | "distinct" => ("query", read_all(connection, &read, &inner, "query").await?),
-        "aggregate" => ("pipeline", run_all(connection, &read, &inner).await?),
+        "find" => ("filter", read_all(caller, &read, &inner, "filter").await?),
+        "count" | "distinct" => ("query", read_all(caller, &read, &inner, "query").await?),
+        "aggregate" => ("pipeline", run_all(caller, &read, &inner).await?),
         other => {
             let message =
                 format!("'{other}' cannot be explained; find, aggregate, count and distinct can");
             return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
         }
     };
-    let snapshot = connection.serving().store.snapshot();
+    let snapshot = caller.serving().store.snapshot();
     let (plan, has_keys) =
         winning_plan(&figures, &read.collection, &snapshot, &equal_fields(&inner));
     let examined = figures.rows_examined;
@@ -72,39 +65,33 @@ pub(super) async fn explain(
 
 /// Reads the documents that match. Returns their number and the figures of the query.
 async fn read_all(
-    connection: &mut MongoConnection,
+    caller: &Caller,
     read: &CollectionRead,
     command: &MongoCommand<'_>,
     field: &str,
 ) -> Result<(u64, QueryStats)> {
-    let (filter, expressions) = filter(connection, command, field)?;
-    let mut reading = read.begin(connection, command, filter, expressions).await?;
-    let reading_all = async {
-        let mut returned = 0;
-        while reading.next().await?.is_some() {
-            returned += 1;
-        }
-        Ok((returned, reading.figures()))
-    };
-    connection.until_gone(reading_all).await?
+    let (filter, expressions) = filter(caller, command, field)?;
+    let mut reading = read.begin(caller, command, filter, expressions).await?;
+    let mut returned = 0;
+    while reading.next().await?.is_some() {
+        returned += 1;
+    }
+    Ok((returned, reading.figures()))
 }
 
 /// Runs a pipeline. Returns the number of its results and the figures of its queries.
 async fn run_all(
-    connection: &mut MongoConnection,
+    caller: &Caller,
     read: &CollectionRead,
     command: &MongoCommand<'_>,
 ) -> Result<(u64, QueryStats)> {
-    let asked = Aggregation::of(connection, command)?;
-    let mut results = PipelineReading::begin(connection, command, read, asked).await?;
-    let running = async {
-        let mut returned = 0;
-        while results.next().await?.is_some() {
-            returned += 1;
-        }
-        Ok((returned, results.figures().clone()))
-    };
-    connection.until_gone(running).await?
+    let asked = Aggregation::of(caller, command)?;
+    let mut results = PipelineReading::begin(caller, command, read, asked).await?;
+    let mut returned = 0;
+    while results.next().await?.is_some() {
+        returned += 1;
+    }
+    Ok((returned, results.figures().clone()))
 }
 
 /// Returns the fields at the top of the conditions that are equal to a value.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 use query::mongo::{DistinctValues, Projection};
 
-use super::read::{CollectionRead, count_field, filter, refuse_collation, time_max};
+use super::read::{Caller, CollectionRead, count_field, filter, refuse_collation, time_max};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::cursor::{AWAIT_MAX, BatchOptions, CursorOrder, MongoCursor};
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::reading::RowForm;
-use crate::mongo::session::MongoConnection;
 use crate::mongo::tail::TailReading;
 
 const FIND_FIELDS: [&str; 18] = [
@@ -42,10 +41,7 @@ const NOT_YET: [(&str, &str); 4] = [
 ];
 
 /// `find`
-pub(super) async fn find(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
+pub(super) async fn find(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
     refuse_collation(command)?;
     command.check_fields(&FIND_FIELDS)?;
     for (name, hint) in NOT_YET {
@@ -57,8 +53,8 @@ pub(super) async fn find(
             return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message));
         }
     }
-    let read = CollectionRead::of(connection, command, command.collection()?)?;
-    let (filter, expressions) = filter(connection, command, "filter")?;
+    let read = CollectionRead::of(caller, command, command.collection()?)?;
+    let (filter, expressions) = filter(caller, command, "filter")?;
     let projection = command.document("projection")?.filter(|of| !of.is_empty());
     let projection = projection.map(Projection::parse).transpose()?;
     let order = CursorOrder::of(command)?;
@@ -73,28 +69,24 @@ pub(super) async fn find(
     let documents = count_field(command, "batchSize")?;
     is_single |= command.boolean("singleBatch")?.unwrap_or(false);
 
-    let cursor = match Following::of(command, read.form(connection), &order)? {
+    let cursor = match Following::of(command, read.form(caller), &order)? {
         Some(Following { awaits }) => {
             let terms = CollectionRead::terms(command, filter, expressions)?;
-            let serving = Arc::clone(connection.serving());
+            let serving = Arc::clone(caller.serving());
             let (client, collection) = (read.client.clone(), read.collection.clone());
             let tail = TailReading::new(serving, client, collection, terms);
             MongoCursor::tail(tail, projection, (skip, limit), awaits)
         }
         None => {
-            let reading = read.begin(connection, command, filter, expressions).await?;
-            let opened = MongoCursor::open(reading, order, projection, (skip, limit));
-            connection.until_gone(opened).await??
+            let reading = read.begin(caller, command, filter, expressions).await?;
+            MongoCursor::open(reading, order, projection, (skip, limit)).await?
         }
     };
     let options = BatchOptions {
         is_single,
         ..read.batch(documents)
     };
-    let mongo = Arc::clone(&connection.mongo);
-    connection
-        .until_gone(mongo.cursors.first(cursor, options))
-        .await?
+    caller.mongo.cursors.first(cursor, options).await
 }
 
 /// A find that follows its stream.
@@ -135,10 +127,7 @@ impl Following {
 }
 
 /// `getMore`
-pub(super) async fn get_more(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
+pub(super) async fn get_more(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
     command.check_fields(&[
         "collection",
         "batchSize",
@@ -150,31 +139,25 @@ pub(super) async fn get_more(
         .ok_or_else(|| command.missing("getMore"))?;
     let collection = command.text("collection")?;
     let collection = collection.ok_or_else(|| command.missing("collection"))?;
-    let read = CollectionRead::of(connection, command, collection)?;
+    let read = CollectionRead::of(caller, command, collection)?;
     let documents = count_field(command, "batchSize")?.filter(|most| *most > 0);
     let options = BatchOptions {
         within: time_max(command)?.map(|within| within.min(AWAIT_MAX)),
         ..read.batch(documents)
     };
-    let mongo = Arc::clone(&connection.mongo);
-    connection
-        .until_gone(mongo.cursors.next(id, options))
-        .await?
+    caller.mongo.cursors.next(id, options).await
 }
 
 /// `killCursors`
-pub(super) fn kill_cursors(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
-    let read = CollectionRead::of(connection, command, command.collection()?)?;
+pub(super) fn kill_cursors(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
+    let read = CollectionRead::of(caller, command, command.collection()?)?;
     let Some(Bson::Array(ids)) = command.get("cursors") else {
         return Err(command.missing("cursors"));
     };
     let options = read.batch(None);
     let (killed, missing): (Vec<Bson>, Vec<Bson>) = ids.iter().cloned().partition(|id| {
         let id = id.as_i64().or(id.as_i32().map(i64::from));
-        id.is_some_and(|id| connection.mongo.cursors.close(id, options))
+        id.is_some_and(|id| caller.mongo.cursors.close(id, options))
     });
     Ok(doc! {
         "cursorsKilled": killed,
@@ -185,14 +168,11 @@ pub(super) fn kill_cursors(
 }
 
 /// `count`
-pub(super) async fn count(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
+pub(super) async fn count(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
     refuse_collation(command)?;
     command.check_fields(&["query", "limit", "skip", "hint", "fields"])?;
-    let read = CollectionRead::of(connection, command, command.collection()?)?;
-    let (filter, expressions) = filter(connection, command, "query")?;
+    let read = CollectionRead::of(caller, command, command.collection()?)?;
+    let (filter, expressions) = filter(caller, command, "query")?;
     let skip = count_field(command, "skip")?.unwrap_or(0);
     let limit = command
         .integer("limit")?
@@ -200,17 +180,14 @@ pub(super) async fn count(
         .filter(|limit| *limit > 0);
     let most = limit.map_or(u64::MAX, |limit| limit.saturating_add(skip));
     let count = match command.document("query")?.is_none_or(Document::is_empty) {
-        true => read.count(connection).await?.min(most),
+        true => read.count(caller).await?.min(most),
         false => {
-            let mut reading = read.begin(connection, command, filter, expressions).await?;
-            let counting = async {
-                let mut count = 0_u64;
-                while count < most && reading.next().await?.is_some() {
-                    count += 1;
-                }
-                Ok::<_, CommandError>(count)
-            };
-            connection.until_gone(counting).await??
+            let mut reading = read.begin(caller, command, filter, expressions).await?;
+            let mut count = 0_u64;
+            while count < most && reading.next().await?.is_some() {
+                count += 1;
+            }
+            count
         }
     };
     let count = count.saturating_sub(skip);
@@ -219,23 +196,16 @@ pub(super) async fn count(
 }
 
 /// `distinct`
-pub(super) async fn distinct(
-    connection: &mut MongoConnection,
-    command: &MongoCommand<'_>,
-) -> Result<Document> {
+pub(super) async fn distinct(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
     refuse_collation(command)?;
     command.check_fields(&["key", "query", "hint"])?;
-    let read = CollectionRead::of(connection, command, command.collection()?)?;
+    let read = CollectionRead::of(caller, command, command.collection()?)?;
     let key = command.text("key")?.ok_or_else(|| command.missing("key"))?;
     let mut values = DistinctValues::new(key);
-    let (filter, expressions) = filter(connection, command, "query")?;
-    let mut reading = read.begin(connection, command, filter, expressions).await?;
-    let gathering = async {
-        while let Some((_, document)) = reading.next().await? {
-            values.push(&document)?;
-        }
-        Ok::<_, CommandError>(())
-    };
-    connection.until_gone(gathering).await??;
+    let (filter, expressions) = filter(caller, command, "query")?;
+    let mut reading = read.begin(caller, command, filter, expressions).await?;
+    while let Some((_, document)) = reading.next().await? {
+        values.push(&document)?;
+    }
     Ok(doc! { "values": values.finish() })
 }

@@ -1,4 +1,6 @@
 //! The part of commands that read a collection: who may, and the documents that match.
+//!
+//! A command that reads runs apart from its connection, so that it can compute for long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,13 +13,26 @@ use query::{Parameters, Question, Session};
 use storage::{COUNTER, COUNTER_PATH};
 
 use crate::access::{Action, Target};
+use crate::mongo::Mongo;
 use crate::mongo::command::MongoCommand;
 use crate::mongo::cursor::BatchOptions;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::reading::{DocumentReading, ReadingTerms, RowForm};
-use crate::mongo::session::MongoConnection;
-use crate::serve::Client;
+use crate::serve::{Client, Serving};
+
+/// The client of a command, apart from its connection.
+#[derive(Debug)]
+pub(in crate::mongo) struct Caller {
+    pub(in crate::mongo) mongo: Arc<Mongo>,
+    pub(in crate::mongo) client: Client,
+}
+
+impl Caller {
+    pub(super) fn serving(&self) -> &Arc<Serving> {
+        &self.mongo.serving
+    }
+}
 
 /// The collection of a command that reads, and the client that may.
 pub(super) struct CollectionRead {
@@ -32,11 +47,11 @@ impl CollectionRead {
     /// # Errors
     /// If it is no stream, or if the client may not read.
     pub(super) fn of(
-        connection: &mut MongoConnection,
+        caller: &Caller,
         command: &MongoCommand<'_>,
         collection: &str,
     ) -> Result<Self> {
-        let client = connection.client(command.name)?;
+        let client = caller.client.clone();
         let database = command.database()?;
         if !client.may(Action::Read, Target::Visible) {
             let message = format!("{} may not read", client.name());
@@ -46,7 +61,7 @@ impl CollectionRead {
             let message = "there are no transactions: each command reads one state of the store";
             return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
         }
-        let snapshot = connection.serving().store.snapshot();
+        let snapshot = caller.serving().store.snapshot();
         Ok(Self {
             client,
             collection: Collection::of(database, collection, &snapshot)?,
@@ -71,8 +86,8 @@ impl CollectionRead {
     }
 
     /// Returns the rows of the collection; `None` if it does not exist for the client.
-    pub(super) fn form(&self, connection: &MongoConnection) -> Option<RowForm> {
-        let snapshot = connection.serving().store.snapshot();
+    pub(super) fn form(&self, caller: &Caller) -> Option<RowForm> {
+        let snapshot = caller.serving().store.snapshot();
         RowForm::of(&snapshot, &self.client, &self.collection)
     }
 
@@ -90,21 +105,18 @@ impl CollectionRead {
     /// Begins to read the documents that match.
     pub(super) async fn begin(
         &self,
-        connection: &mut MongoConnection,
+        caller: &Caller,
         command: &MongoCommand<'_>,
         filter: Filter,
         expressions: ExpressionContext,
     ) -> Result<DocumentReading> {
-        let serving = Arc::clone(connection.serving());
         let terms = Self::terms(command, filter, expressions)?;
-        let reading = DocumentReading::begin(&serving, &self.client, &self.collection, terms);
-        connection.until_gone(reading).await?
+        DocumentReading::begin(caller.serving(), &self.client, &self.collection, terms).await
     }
 
     /// Returns the number of all documents, which needs none of them.
-    pub(super) async fn count(&self, connection: &mut MongoConnection) -> Result<u64> {
-        let serving = Arc::clone(connection.serving());
-        let question = match self.form(connection) {
+    pub(super) async fn count(&self, caller: &Caller) -> Result<u64> {
+        let question = match self.form(caller) {
             None => return Ok(0),
             Some(RowForm::Counters) => format!(
                 "SELECT count(DISTINCT {COUNTER}) FROM {} WHERE {COUNTER_PATH} = ''",
@@ -112,32 +124,26 @@ impl CollectionRead {
             ),
             Some(_) => format!("SELECT count(*) FROM {}", self.collection.table()),
         };
-        let counting = async {
-            let (base, none) = (Session::default(), Parameters::None);
-            let question = Question::Sql(question);
-            let (_, batches, _) = serving
-                .ask(&self.client, base, question, none)
-                .await?
-                .collect()
-                .await?;
-            let counts = batches.iter().flat_map(|batch| {
-                let counts = batch.column(0).as_primitive::<Int64Type>();
-                counts.values().to_vec()
-            });
-            Ok(counts.sum::<i64>().unsigned_abs())
-        };
-        connection.until_gone(counting).await?
+        let (base, none) = (Session::default(), Parameters::None);
+        let question = Question::Sql(question);
+        let asked = caller.serving().ask(&self.client, base, question, none);
+        let (_, batches, _) = asked.await?.collect().await?;
+        let counts = batches.iter().flat_map(|batch| {
+            let counts = batch.column(0).as_primitive::<Int64Type>();
+            counts.values().to_vec()
+        });
+        Ok(counts.sum::<i64>().unsigned_abs())
     }
 }
 
 /// Returns what the expressions of a command are evaluated with, and the scope that its `let`
 /// makes. They end when the query does.
 pub(super) fn surroundings(
-    connection: &MongoConnection,
+    caller: &Caller,
     command: &MongoCommand<'_>,
 ) -> Result<(ExpressionContext, ExpressionScope)> {
     let mut expressions = ExpressionContext::new(DateTime::now());
-    let limit = connection.serving().config.query.limits().time;
+    let limit = caller.serving().config.query.limits().time;
     let limit = time_max(command)?.into_iter().chain(limit).min();
     expressions.deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let nothing = Document::new();
@@ -148,12 +154,12 @@ pub(super) fn surroundings(
 /// Returns a filter of a field, and what its expressions are evaluated with; the filter that
 /// matches everything if the field is missing.
 pub(super) fn filter(
-    connection: &MongoConnection,
+    caller: &Caller,
     command: &MongoCommand<'_>,
     name: &str,
 ) -> Result<(Filter, ExpressionContext)> {
     let nothing = Document::new();
-    let (expressions, scope) = surroundings(connection, command)?;
+    let (expressions, scope) = surroundings(caller, command)?;
     let filter = command.document(name)?.unwrap_or(&nothing);
     Ok((Filter::parse_in(filter, &scope)?, expressions))
 }

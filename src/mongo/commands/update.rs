@@ -7,20 +7,18 @@
 //! * An update is stored whole or not at all, and a repeated one once.
 //! * A counter has an event with its fixed fields before its first increment, or in its batch.
 
-use std::sync::Arc;
-
 use bson::{Bson, Document, doc};
 use futures::StreamExt as _;
 use ingest::Format;
 use query::mongo::{FIXED, begun_counter, counter_text, encoded_bytes, is_counter_id};
 use storage::{COUNTER, COUNTER_PATH, INCREMENT, Name};
 
+use super::read::Caller;
 use super::write::{BatchRecords, WriteError, WriteTerms, batch_documents, content_hash, store};
 use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::counters::KnownCounters;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::message::MongoMessage;
-use crate::mongo::session::MongoConnection;
 use crate::serve::{Length, Serving};
 
 const FIELDS: [&str; 4] = ["ordered", "bypassDocumentValidation", "updates", "let"];
@@ -47,20 +45,18 @@ struct CounterUpdate {
 
 /// `update`
 pub(super) async fn update(
-    connection: &mut MongoConnection,
+    caller: &Caller,
     command: &MongoCommand<'_>,
     message: &MongoMessage,
 ) -> Result<Document> {
     let documents = batch_documents(command, "updates")?;
     command.check_fields(&FIELDS)?;
-    let client = connection.client(command.name)?;
-    let serving = Arc::clone(connection.serving());
-    let terms = WriteTerms::of(&serving, &client, command, Format::Counters)?;
-    let mongo = Arc::clone(&connection.mongo);
+    let (serving, client) = (caller.serving(), &caller.client);
+    let terms = WriteTerms::of(serving, client, command, Format::Counters)?;
     let begun = Begun {
-        serving: &serving,
+        serving,
         stream: terms.stream.clone(),
-        known: &mongo.counters,
+        known: &caller.mongo.counters,
     };
     let mut effect = UpdateEffect::default();
     // A repeated update may find its counter begun, and make other events.
@@ -82,7 +78,7 @@ pub(super) async fn update(
         }
     }
     let length = Length::of(message.length());
-    let stored = store(&serving, &client, terms, effect.brought, length).await;
+    let stored = store(serving, client, terms, effect.brought, length).await;
     let stored = stored.inspect_err(|_| begun.forget(&effect.begun))?;
     let mut answer = doc! { "n": effect.matched, "nModified": effect.modified };
     if !effect.upserted.is_empty() {

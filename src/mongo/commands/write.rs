@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::access::{Action, Target};
-use crate::mongo::command::{Concern, MongoCommand};
+use crate::mongo::command::MongoCommand;
+use crate::mongo::concern::Concern;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::hello::BATCH_DOCUMENTS_MAX;
 use crate::mongo::namespace::Collection;

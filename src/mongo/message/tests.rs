@@ -5,6 +5,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::*;
 use crate::fuzzing::tests::replay::replay;
+use crate::mongo::command::MongoCommand;
+use crate::mongo::error::code;
 
 #[test]
 fn messages_are_refused_or_cut_into_sections() {
@@ -183,4 +185,25 @@ fn the_old_handshake_is_answered_in_its_own_form() {
     let at = bytes.windows(5).position(|w| w == b".$cmd").expect("there");
     bytes[at..at + 5].copy_from_slice(b".logs");
     assert!(read(&bytes).is_err());
+}
+
+#[test]
+fn commands_have_a_length() {
+    let long = "x".repeat(100);
+    let documents = vec![doc! { "text": &long }; 10];
+    for (brought, other, is_taken) in [
+        ("documents", "x", true),
+        ("documents", &long[..], false),
+        ("pipeline", "x", false),
+    ] {
+        let insert = doc! { "insert": "events", brought: &documents, "comment": other };
+        let message = read(&msg(0, &command(&insert), false)).expect("a message");
+        let taken = MongoCommand::of(&message, 80);
+        assert_eq!(taken.is_ok(), is_taken, "{brought} {other}: {taken:?}");
+        if let Err(error) = taken {
+            assert_eq!(error.code, code::BSON_OBJECT_TOO_LARGE);
+            assert!(error.message.contains("the limit is 80"), "{error:?}");
+        }
+        assert!(MongoCommand::of(&message, 2000).is_ok());
+    }
 }

@@ -3,6 +3,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 
 use super::*;
+use crate::config::Config;
+use crate::serve::Places;
 
 const PARTS: Parts = Parts {
     // In the order of `Resource`.
@@ -11,6 +13,7 @@ const PARTS: Parts = Parts {
     queries_waiting: 1,
     parsing_short: 1,
     parsing_long: 1,
+    computing: 1,
     per_second: None,
 };
 

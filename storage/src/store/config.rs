@@ -8,10 +8,10 @@ use crate::counter_columns::{COUNTER, counter_fields};
 use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
 use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
-use crate::manifest::{COLUMNS_MAX, PartitionWidth, StreamMeta};
+use crate::limits::Retention;
+use crate::manifest::{COLUMNS_MAX, Manifest, PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::record::quarantine_columns;
-use crate::retention::Retention;
 use crate::rollup_hook::{NoRollups, RollupHook};
 
 /// Limits and switches of a store.
@@ -84,6 +84,22 @@ pub struct StreamConfig {
 }
 
 impl Config {
+    /// Returns whether the retention of a stream is configured: then no command sets it.
+    pub fn sets_retention(&self, stream: &Name) -> bool {
+        let config = self.streams.get(stream);
+        config.is_some_and(|config| config.retention != Retention::default())
+    }
+
+    /// Returns the retention of a stream: the configured one, or else the one that a command has
+    /// set.
+    pub fn retention(&self, manifest: &Manifest, stream: &Name) -> Retention {
+        let config = self.streams.get(stream);
+        match config.filter(|_| self.sets_retention(stream)) {
+            Some(config) => config.retention,
+            None => manifest.retention.get(stream).copied().unwrap_or_default(),
+        }
+    }
+
     /// Returns the configured indexes.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = IndexName> {
         self.streams.iter().flat_map(|(stream, config)| {

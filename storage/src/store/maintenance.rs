@@ -39,6 +39,7 @@ use super::{Shared, Store};
 use crate::error::Result;
 use crate::index::IndexKind;
 use crate::job_log::JobLog;
+use crate::limits::Retention;
 use crate::model::Name;
 use crate::retention::Leaving;
 
@@ -92,6 +93,19 @@ impl Store {
         let report = detach::run_attach(self.writable()?, stream, range_us);
         self.shared.request_maintenance();
         report
+    }
+
+    /// Changes the retention of a stream, which may not be there yet; the default is none. It is
+    /// kept until it is changed again; [`crate::Config::retention`] tells it. Returns the new one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when the configuration sets it, or the error of the commit.
+    pub fn set_retention(
+        &self,
+        stream: &Name,
+        change: impl FnOnce(Retention) -> Retention,
+    ) -> Result<Retention> {
+        retain::set(self.writable()?, stream, change)
     }
 
     /// Drops partitions beyond the retention of one stream, or of all. Maintenance does the same;

@@ -55,8 +55,34 @@ fn indexes_are_created_listed_and_dropped() {
 }
 
 #[test]
-fn an_index_that_expires_events_is_retention_by_age() {
-    check("retention", "retained");
+fn an_index_that_expires_events_is_retention_by_age_and_stays_after_a_kill() {
+    let home = Home::new();
+    let (server, address) = served_with(&home, RETENTION);
+    let told = told_by(FILE, &address, &["retention"]);
+    server.kill();
+    let (server, address) = served_with(&home, RETENTION);
+    if let Some(told) = told {
+        assert_eq!(told, "retained");
+        let kept = told_by(FILE, &address, &["kept"]);
+        assert_eq!(kept.as_deref(), Some("kept"));
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_capped_collection_loses_its_oldest_days() {
+    let home = Home::new();
+    let (server, address) = served(&home);
+    let lines = (0..40).map(|n| line("203.0.113.1", PAST_S + n / 8 * 86_400, "/", 200, 10));
+    server.ingest("access", lines.collect::<String>());
+    server.seal();
+    if let Some(told) = told_by(FILE, &address, &["ring", "8"]) {
+        assert_eq!(told, "ring 8");
+        // The rollups count what is gone.
+        let counted = "SELECT sum(hits) FROM traffic.yearly";
+        assert_eq!(server.number(counted), 40);
+    }
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

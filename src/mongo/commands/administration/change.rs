@@ -1,16 +1,19 @@
 //! `collMod`, `drop`, `dropDatabase` and `renameCollection`.
 //!
-//! The store has no such change of a stream at run time. Each command succeeds where nothing is to
-//! be done, and names the way to the same end otherwise.
+//! Only the retention of a stream changes at run time. Any other command succeeds where nothing is
+//! to be done, and names the way to the same end otherwise.
+
+use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 use ingest::TIME_FIELDS;
 use storage::Name;
 
 use super::listing::without_collections;
-use super::retention::{AskedLimit, AskedRetention, configured, seconds};
+use super::retention::{AskedLimit, AskedRetention, retention_of, seconds};
 use super::{
-    VALIDATION, VIEW, administrator, invalid, names_of, no_collection, refuse_options, visible,
+    VALIDATION, VIEW, administrator, exists, invalid, names_of, no_collection, refuse_options,
+    visible,
 };
 use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::error::{CommandError, Result, code};
@@ -34,7 +37,7 @@ const MODIFY_REFUSED: [(&str, &str); 8] = [
 ];
 
 /// `collMod`
-pub(super) fn modify(
+pub(super) async fn modify(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
@@ -57,15 +60,21 @@ pub(super) fn modify(
         }
         (None, None) => AskedLimit::AsItIs,
     };
-    let config = connection.serving().config.store();
-    asked.check(&config, &stream, code::COMMAND_NOT_SUPPORTED)?;
-    let age_us = configured(&config, &stream)
-        .age_us
-        .filter(|_| index.is_some());
-    Ok(match age_us.map(seconds) {
-        Some(age_s) => doc! { "expireAfterSeconds_old": age_s, "expireAfterSeconds_new": age_s },
-        None => doc! {},
-    })
+    let has_index = index.is_some();
+    let serving = Arc::clone(connection.serving());
+    let before = retention_of(&serving, &stream);
+    asked.set(&serving, &stream).await?;
+    let after = retention_of(&serving, &stream);
+    let mut answer = Document::new();
+    for (name, retention) in [
+        ("expireAfterSeconds_old", before),
+        ("expireAfterSeconds_new", after),
+    ] {
+        if let Some(age_us) = retention.age_us.filter(|_| has_index) {
+            answer.insert(name, seconds(age_us));
+        }
+    }
+    Ok(answer)
 }
 
 /// Returns the age that a change of an index asks for.
@@ -106,7 +115,7 @@ fn existing(connection: &MongoConnection, command: &MongoCommand<'_>) -> Result<
     let (database, named) = (command.database()?, command.collection()?);
     let snapshot = connection.serving().store.snapshot();
     match Collection::of(database, named, &snapshot)? {
-        Collection::Stream(stream) if snapshot.streams().contains_key(&stream) => Ok(stream),
+        Collection::Stream(stream) if exists(&snapshot, &stream) => Ok(stream),
         Collection::Stream(_) => Err(no_collection(named)),
         Collection::Level { rollup, level } => Err(CommandError::new(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,
@@ -117,8 +126,8 @@ fn existing(connection: &MongoConnection, command: &MongoCommand<'_>) -> Result<
     }
 }
 
-/// `drop`: only of a collection that does not exist.
-pub(super) fn drop(
+/// `drop`: only of a collection without events.
+pub(super) async fn drop(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
@@ -127,10 +136,23 @@ pub(super) fn drop(
         // A program may drop its collections before it begins.
         Err(error) if error.code == code::NAMESPACE_NOT_FOUND => Ok(doc! {}),
         Err(error) => Err(error),
+        Ok(stream) if !has_events(connection, &stream) => {
+            let limits = AskedRetention {
+                age_s: AskedLimit::Unlimited,
+                bytes: AskedLimit::Unlimited,
+            };
+            limits.set(connection.serving(), &stream).await?;
+            Ok(doc! {})
+        }
         Ok(stream) => Err(not_dropped(format!(
             "the stream {stream} stays, for its rollups count it; `logmill partition drop {stream} FROM..TO` drops its events"
         ))),
     }
+}
+
+fn has_events(connection: &MongoConnection, stream: &Name) -> bool {
+    let snapshot = connection.serving().store.snapshot();
+    snapshot.streams().contains_key(stream)
 }
 
 /// `dropDatabase`: only of one without streams.

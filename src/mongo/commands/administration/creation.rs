@@ -1,10 +1,12 @@
-//! `create`: a stream is created by its first insert, and its retention is in `logmill.toml` alone.
+//! `create`: a stream is created by its first insert; only its retention may be set before.
+
+use std::sync::Arc;
 
 use bson::{Document, doc};
 use ingest::TIME_FIELDS;
 
 use super::retention::{AskedLimit, AskedRetention};
-use super::{VALIDATION, VIEW, invalid, names_of, refuse_options, require};
+use super::{VALIDATION, VIEW, exists, invalid, names_of, refuse_options, require};
 use crate::access::{Action, Target};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
@@ -48,7 +50,7 @@ const TIMESERIES_FIELDS: [&str; 5] = [
 ];
 
 /// `create`
-pub(super) fn create(
+pub(super) async fn create(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Result<Document> {
@@ -57,7 +59,7 @@ pub(super) fn create(
     refuse_options(command, &CREATE_REFUSED)?;
     let client = connection.client(command.name)?;
     let (database, named) = (command.database()?, command.collection()?);
-    let serving = connection.serving();
+    let serving = Arc::clone(connection.serving());
     let snapshot = serving.store.snapshot();
     let stream = match Collection::of(database, named, &snapshot)? {
         Collection::Stream(stream) => stream,
@@ -75,11 +77,16 @@ pub(super) fn create(
         Target::Stream(stream.as_str()),
     )?;
     let asked = asked_by_create(command)?;
-    let code = match snapshot.streams().contains_key(&stream) {
-        true => code::NAMESPACE_EXISTS,
-        false => code::COMMAND_NOT_SUPPORTED,
-    };
-    asked.check(&serving.config.store(), &stream, code)?;
+    let manifest = snapshot.manifest();
+    let changes = asked.changes(&serving.config.store(), manifest, &stream);
+    if exists(&snapshot, &stream) && changes != Ok(false) {
+        let message = format!("the stream {stream} exists, with another retention; see collMod");
+        return Err(CommandError::new(code::NAMESPACE_EXISTS, message));
+    }
+    if changes? {
+        require(&client, command, Action::Administer, Target::Store)?;
+        asked.set(&serving, &stream).await?;
+    }
     Ok(doc! {})
 }
 

@@ -8,7 +8,7 @@ use storage::{ColumnType, IndexKind, Kind, Name, Snapshot, Store, StreamKind};
 
 use super::index_key::{IndexKey, cannot};
 use super::indexes::{listed, order_by};
-use super::retention::{AskedLimit, AskedRetention, configured};
+use super::retention::{AskedLimit, AskedRetention};
 use super::{administrator, few, on_disk};
 use crate::mongo::command::{MongoCommand, number};
 use crate::mongo::error::{CommandError, Result, code};
@@ -117,6 +117,19 @@ fn asked_by_create(command: &MongoCommand<'_>) -> Result<Vec<AskedIndex>> {
     asked.collect()
 }
 
+/// Returns the age by which events expire as the indexes ask.
+fn new_age(asked: &[AskedIndex]) -> Result<AskedRetention> {
+    let limits = asked.iter().map(|index| index.age_s);
+    let mut limits = limits.filter(|age_s| *age_s != AskedLimit::AsItIs);
+    let first = limits.next().unwrap_or_default();
+    match limits.all(|other| other == first) {
+        true => Ok(AskedRetention::of_age(first)),
+        false => Err(cannot(
+            "events expire by one age; ask for one index of the time",
+        )),
+    }
+}
+
 /// `createIndexes`
 pub(super) async fn create(
     connection: &mut MongoConnection,
@@ -135,11 +148,13 @@ pub(super) async fn create(
         }
     };
     let config = serving.config.store();
-    for index in &asked {
-        let retention = AskedRetention::of_age(index.age_s);
-        retention.check(&config, &stream, code::COMMAND_NOT_SUPPORTED)?;
+    let retention = config.retention(snapshot.manifest(), &stream);
+    let age = new_age(&asked)?;
+    let has_new_age = age.changes(&config, snapshot.manifest(), &stream)?;
+    if has_new_age && retention.age_us.is_some() {
+        let message = "events expire by another age already; change it by collMod";
+        return Err(CommandError::new(code::INDEX_OPTIONS_CONFLICT, message));
     }
-    let retention = configured(&config, &stream);
     on_disk(move || {
         let known = listed(&snapshot, &stream, retention);
         let indexed = known.iter().filter_map(|index| index.column.clone());
@@ -147,15 +162,16 @@ pub(super) async fn create(
         for index in &asked {
             plan.add(index, &snapshot, &stream);
         }
-        let after = known.len() + plan.wanted.len();
+        let after = known.len() + plan.wanted.len() + usize::from(has_new_age);
         if after > INDEXES_MAX {
             let message = format!("a collection has at most {INDEXES_MAX} indexes");
             return Err(cannot(message));
         }
+        age.apply(&serving, &stream)?;
         for column in &plan.wanted {
             want(&serving.store, &stream, column)?;
         }
-        if plan.wanted.is_empty() && plan.notes.is_empty() {
+        if after == known.len() && plan.notes.is_empty() {
             plan.notes.push("every index is there already".to_owned());
         }
         Ok(created(known.len(), after, &plan.notes))

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use storage::{Config, ID, Name, Retention, Snapshot, TIME, index_use};
+use storage::{ID, Name, Retention, Snapshot, TIME, index_use};
 
 use super::index_key::IndexKey;
 use super::listing::cursor;
-use super::retention::{AskedLimit, AskedRetention, configured, seconds};
-use super::{administrator, few, no_collection, on_disk, reader};
+use super::retention::{AskedLimit, AskedRetention, seconds};
+use super::{administrator, exists, few, no_collection, on_disk, reader};
 use crate::access::{Action, Target};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
@@ -107,8 +107,11 @@ pub(super) async fn list(
     if !client.may(Action::Read, Target::Stream(stream.as_str())) {
         return Err(no_collection(named));
     }
-    let retention = configured(&serving.config.store(), &stream);
-    let exists = snapshot.streams().contains_key(&stream);
+    let retention = serving
+        .config
+        .store()
+        .retention(snapshot.manifest(), &stream);
+    let exists = exists(&snapshot, &stream);
     let all = on_disk(move || Ok(listed(&snapshot, &stream, retention))).await?;
     // An index may be wanted of a stream before its first event.
     match exists || all.iter().any(|index| index.column.is_some()) {
@@ -152,16 +155,18 @@ impl DroppedIndexes {
         }
     }
 
-    /// Checks that events expire without an index that is dropped, too.
-    fn check_retention(&self, config: &Config, stream: &Name) -> Result<()> {
+    /// Returns the retention without the indexes: the one of the time expires events. Those of the
+    /// configuration stay where all indexes are dropped.
+    fn retention(&self, is_configured: bool) -> AskedRetention {
         let is_of_time = |key: &IndexKey| key.only() == Some(TIME);
-        match self {
-            Self::These(keys) if keys.iter().any(is_of_time) => {
-                let asked = AskedRetention::of_age(AskedLimit::Unlimited);
-                asked.check(config, stream, code::COMMAND_NOT_SUPPORTED)
-            }
-            _ => Ok(()),
-        }
+        let expires = match self {
+            Self::All => !is_configured,
+            Self::These(keys) => keys.iter().any(is_of_time),
+        };
+        AskedRetention::of_age(match expires {
+            true => AskedLimit::Unlimited,
+            false => AskedLimit::AsItIs,
+        })
     }
 
     /// Returns the columns whose indexes are dropped, and a note.
@@ -227,9 +232,10 @@ pub(super) async fn drop(
         Collection::Level { .. } => return Err(not_found("of a level but _id_")),
     };
     let config = serving.config.store();
-    asked.check_retention(&config, &stream)?;
-    let retention = configured(&config, &stream);
-    let exists = snapshot.streams().contains_key(&stream);
+    let retention = config.retention(snapshot.manifest(), &stream);
+    let without = asked.retention(config.sets_retention(&stream));
+    without.changes(&config, snapshot.manifest(), &stream)?;
+    let exists = exists(&snapshot, &stream);
     let missing = no_collection(named);
     on_disk(move || {
         let known = listed(&snapshot, &stream, retention);
@@ -240,6 +246,7 @@ pub(super) async fn drop(
         let own = own.map(|own| [&own.indexes[..], &own.covering[..]].concat());
         let own = own.unwrap_or_default();
         let (columns, note) = asked.columns(&known, (order_by(&snapshot, &stream), &own[..]))?;
+        without.apply(&serving, &stream)?;
         for column in &columns {
             serving.store.drop_index(&stream, column)?;
         }

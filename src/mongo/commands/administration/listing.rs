@@ -8,7 +8,6 @@ use bson::{Bson, Document, doc};
 use query::mongo::{Filter, encoded_bytes};
 use storage::{RollupMeta, Snapshot};
 
-use super::retention::configured;
 use super::sizes::CollectionSize;
 use super::{is_wanted, long, reader, visible};
 use crate::mongo::command::MongoCommand;
@@ -127,7 +126,7 @@ pub(super) fn check_length(answer: &Document) -> Result<()> {
 fn streams(connection: &MongoConnection, client: &Client, snapshot: &Snapshot) -> Vec<Document> {
     let config = connection.serving().config.store();
     let documents = visible(client, snapshot).map(|(name, _)| {
-        let retention = configured(&config, name);
+        let retention = config.retention(snapshot.manifest(), name);
         let mut options = Document::new();
         if let Some(bytes) = retention.bytes {
             options.insert("capped", true);

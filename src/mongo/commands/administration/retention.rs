@@ -1,8 +1,12 @@
-//! Retention that a command asks for, beside that of the configuration, which alone sets it.
+//! Retention that a command asks for. A command sets it where the configuration does not.
 
-use storage::{Config, Name, Retention};
+use std::sync::Arc;
 
+use storage::{Config, Manifest, Name, Retention};
+
+use super::on_disk;
 use crate::mongo::error::{CommandError, Result, code};
+use crate::serve::Serving;
 
 /// Units of an age in `logmill.toml` with their seconds, the longest first.
 const AGES: [(&str, i64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
@@ -34,10 +38,13 @@ pub(super) struct AskedRetention {
     pub(super) bytes: AskedLimit,
 }
 
-/// Returns the retention of a stream.
-pub(super) fn configured(config: &Config, stream: &Name) -> Retention {
-    let stream = config.streams.get(stream);
-    stream.map(|stream| stream.retention).unwrap_or_default()
+/// Returns the present retention of a stream.
+pub(super) fn retention_of(serving: &Serving, stream: &Name) -> Retention {
+    let snapshot = serving.store.snapshot();
+    serving
+        .config
+        .store()
+        .retention(snapshot.manifest(), stream)
 }
 
 /// Returns an age in whole seconds.
@@ -79,27 +86,54 @@ impl AskedRetention {
         }
     }
 
-    /// Checks that a stream has this retention.
+    /// Gives a stream this retention, if it has another one.
     ///
     /// # Errors
-    /// With the code, and the lines of `logmill.toml` that set it.
-    pub(super) fn check(self, config: &Config, stream: &Name, code: i32) -> Result<()> {
-        let now = configured(config, stream);
+    /// As [`AskedRetention::apply`].
+    pub(super) async fn set(self, serving: &Arc<Serving>, stream: &Name) -> Result<()> {
+        let (serving, stream) = (Arc::clone(serving), stream.clone());
+        on_disk(move || self.apply(&serving, &stream)).await
+    }
+
+    /// Gives a stream this retention, if it has another one. It waits for the disk.
+    ///
+    /// # Errors
+    /// As [`AskedRetention::changes`], or the error of the store.
+    pub(super) fn apply(self, serving: &Serving, stream: &Name) -> Result<()> {
+        let snapshot = serving.store.snapshot();
+        if self.changes(&serving.config.store(), snapshot.manifest(), stream)? {
+            serving.store.set_retention(stream, |now| self.over(now))?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a stream has another retention.
+    ///
+    /// # Errors
+    /// If the configuration sets that, with the lines that set this one.
+    pub(super) fn changes(
+        self,
+        config: &Config,
+        manifest: &Manifest,
+        stream: &Name,
+    ) -> Result<bool> {
+        let now = config.retention(manifest, stream);
         let then = self.over(now);
         if then == now {
-            return Ok(());
+            return Ok(false);
+        }
+        if !config.sets_retention(stream) {
+            return Ok(true);
         }
         let lines = match table(then) {
             Some(table) => format!("write\n[stream.{stream}]\nretention = {table}\n"),
             None => format!("remove retention from [stream.{stream}] "),
         };
         let has = table(now).unwrap_or_else(|| "none".to_owned());
-        Err(CommandError::new(
-            code,
-            format!(
-                "the retention of the stream {stream} is {has}, and is set in logmill.toml alone: {lines}there, and start the server again"
-            ),
-        ))
+        let message = format!(
+            "the retention of the stream {stream} is {has}, as logmill.toml sets it: {lines}there, and start the server again"
+        );
+        Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, message))
     }
 
     fn over(self, now: Retention) -> Retention {
@@ -161,6 +195,14 @@ mod tests {
         }
     }
 
+    /// The manifest of a store in which no command has set anything.
+    fn manifest() -> Arc<Manifest> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = storage::Store::open(dir.path(), storage::Options::default());
+        let snapshot = store.expect("a store").snapshot();
+        Arc::clone(snapshot.manifest())
+    }
+
     #[test]
     fn a_retention_is_spelled_as_the_configuration_reads_it() {
         for (age_us, bytes, spelled) in [
@@ -184,27 +226,30 @@ mod tests {
     }
 
     #[test]
-    fn only_the_retention_that_is_configured_is_accepted() {
+    fn a_retention_is_changed_unless_it_is_configured() {
         let events = Name::new("events").expect("a name");
         let config = config(Retention {
             age_us: Some(86_400 * SECOND_US),
             bytes: Some(1 << 20),
         });
-        let check = |age_s, bytes| {
+        let manifest = manifest();
+        let changes = |age_s, bytes| {
             let asked = AskedRetention { age_s, bytes };
-            asked.check(&config, &events, code::COMMAND_NOT_SUPPORTED)
+            asked.changes(&config, &manifest, &events)
         };
         use AskedLimit::{AsItIs, Most, Unlimited};
-        assert_eq!(check(AsItIs, AsItIs), Ok(()));
-        assert_eq!(check(Most(86_400), AsItIs), Ok(()));
-        assert_eq!(check(AsItIs, Most(1 << 20)), Ok(()));
-        let refused = check(Most(7_200), AsItIs).expect_err("another age");
+        assert_eq!(changes(AsItIs, AsItIs), Ok(false));
+        assert_eq!(changes(Most(86_400), AsItIs), Ok(false));
+        assert_eq!(changes(AsItIs, Most(1 << 20)), Ok(false));
+        let refused = changes(Most(7_200), AsItIs).expect_err("another age");
         let lines = "[stream.events]\nretention = { age = \"2h\", bytes = \"1MiB\" }\n";
         assert!(refused.message.contains(lines), "{}", refused.message);
-        let refused = check(Unlimited, Unlimited).expect_err("no retention");
+        let refused = changes(Unlimited, Unlimited).expect_err("no retention");
         assert!(refused.message.contains("remove retention"));
         let other = Name::new("other").expect("a name");
-        let asked = AskedRetention::of_age(Unlimited);
-        assert_eq!(asked.check(&config, &other, 115), Ok(()));
+        for (age_s, is_changed) in [(Unlimited, false), (Most(60), true)] {
+            let asked = AskedRetention::of_age(age_s);
+            assert_eq!(asked.changes(&config, &manifest, &other), Ok(is_changed));
+        }
     }
 }

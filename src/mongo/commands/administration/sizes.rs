@@ -13,7 +13,6 @@ use storage::{Name, Retention, Snapshot, TIME, index_use};
 
 use super::indexes::listed;
 use super::listing::{visible_rollups, without_collections};
-use super::retention::configured;
 use super::{few, long, on_disk, reader, visible, visible_stream};
 use crate::mongo::command::MongoCommand;
 use crate::mongo::error::{CommandError, Result, code};
@@ -114,7 +113,10 @@ pub(super) async fn of_collection(
         }
     };
     let is_there = visible_stream(&client, &snapshot, &stream).is_some();
-    let retention = configured(&serving.config.store(), &stream);
+    let retention = serving
+        .config
+        .store()
+        .retention(snapshot.manifest(), &stream);
     // A collection that is not there has no documents, as in MongoDB.
     let (size, indexes) = match is_there {
         false => (CollectionSize::default(), IndexSizes::default()),

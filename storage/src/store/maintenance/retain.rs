@@ -6,18 +6,21 @@
 //!   process it has advanced in step with the monotonic clock. When the two diverge by more than
 //!   a minute, either way, the hour begins anew and a warning is logged.
 //! * One edit drops all chosen partitions.
+//! * A limit that a command has set is in the manifest before the command succeeds, and no command
+//!   sets one where the configuration does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::drop;
 use super::jobs::{moment, span};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job_log::{Job, Said};
+use crate::limits::Retention;
 use crate::manifest::Manifest;
 use crate::model::Name;
 use crate::part::partition_end;
-use crate::retention::{Leaving, Retention, Why, choose};
+use crate::retention::{Leaving, Why, choose};
 use crate::store::{Shared, seal};
 
 /// Time for which the clocks must have agreed.
@@ -109,12 +112,11 @@ fn run_retain(
 
 /// Returns the limit beyond which a dropped partition was, in a sentence.
 fn limit_of(shared: &Shared, gone: &Leaving) -> String {
-    let config = shared.options.config.streams.get(&gone.stream);
-    let limits = config.map(|c| c.retention).unwrap_or_default();
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let limits = shared.options.config.retention(&manifest, &gone.stream);
     match gone.why {
         Why::Age => {
-            let streams = &shared.state.lock().committed.manifest.streams;
-            let width = streams.get(&gone.stream).map(|s| s.partition);
+            let width = manifest.streams.get(&gone.stream).map(|s| s.partition);
             let end = partition_end(width.unwrap_or_default(), gone.partition_us);
             let age = span(limits.age_us.unwrap_or(0));
             format!("age limit {age}: the partition ended {}", moment(end))
@@ -139,12 +141,38 @@ fn describe(gone: &Leaving) -> Said {
     }
 }
 
+/// Returns the streams that have limits.
 fn limits(shared: &Shared) -> BTreeMap<Name, Retention> {
-    let streams = shared.options.config.streams.iter();
-    let limits = streams.map(|(name, config)| (name.clone(), config.retention));
+    let manifest = Arc::clone(&shared.state.lock().committed.manifest);
+    let config = &shared.options.config;
+    let streams = config.streams.keys().chain(manifest.retention.keys());
+    let limits = streams.map(|stream| (stream.clone(), config.retention(&manifest, stream)));
     limits
         .filter(|(_, limits)| *limits != Retention::default())
         .collect()
+}
+
+/// Sets the retention of a stream by a command.
+pub(super) fn set(
+    shared: &Shared,
+    stream: &Name,
+    change: impl FnOnce(Retention) -> Retention,
+) -> Result<Retention> {
+    if shared.options.config.sets_retention(stream) {
+        return Err(Error::invalid(format!(
+            "the retention of {stream} is set in [stream.{stream}] of the configuration; change it there"
+        )));
+    }
+    let mut then = Retention::default();
+    shared.edit(|manifest| {
+        then = change(manifest.retention.remove(stream).unwrap_or_default());
+        if then != Retention::default() {
+            manifest.retention.insert(stream.clone(), then);
+        }
+    })?;
+    tracing::info!(%stream, ?then, "a command has set the retention of a stream");
+    shared.request_maintenance();
+    Ok(then)
 }
 
 /// Drops the partitions that retention chooses. The caller holds the lock of the parts.

@@ -2,8 +2,8 @@
 //! stop.
 
 use super::*;
+use crate::limits::Retention;
 use crate::model::{Name, WriteConcern};
-use crate::retention::Retention;
 use crate::rot::life::{self, DATA};
 use crate::sim::SimFs;
 use crate::store::{Options, Store, StreamConfig};

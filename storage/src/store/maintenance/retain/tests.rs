@@ -6,7 +6,7 @@ use super::*;
 use crate::env::{Clock, ManualClock};
 use crate::model::{Batch, WriteConcern};
 use crate::retention::Why;
-use crate::sim::{Random, SimFs};
+use crate::sim::{Image, Random, SimFs};
 use crate::store::{Config, Options, Store, StreamConfig};
 use crate::testing::batch;
 
@@ -29,10 +29,12 @@ struct Year {
     /// Error of the clock.
     wrong_us: i64,
     dropped: usize,
+    /// The limits are set by commands, and not by the configuration.
+    by_command: bool,
 }
 
 impl Year {
-    fn new() -> Self {
+    fn new(by_command: bool) -> Self {
         let mut year = Self {
             fs: SimFs::new(),
             clock: Arc::new(ManualClock::at(START_US)),
@@ -40,8 +42,22 @@ impl Year {
             trust: Trust::default(),
             wrong_us: 0,
             dropped: 0,
+            by_command,
         };
         year.restart();
+        if by_command {
+            let set = |stream, limits| year.store().set_retention(&name(stream), |_| limits);
+            set("aged", limits(Some(AGE_US), None)).expect("sets");
+            // Each change keeps what the one before it has set.
+            set("capped", limits(Some(1), Some(1))).expect("sets");
+            let change = |now: Retention| Retention {
+                bytes: Some(BYTES),
+                age_us: now.age_us.filter(|age| *age != 1),
+            };
+            let store = year.store();
+            let changed = store.set_retention(&name("capped"), change);
+            assert_eq!(changed.expect("sets"), limits(None, Some(BYTES)));
+        }
         year
     }
 
@@ -50,7 +66,10 @@ impl Year {
             store.close().expect("closes");
         }
         let stream = |age_us, bytes| StreamConfig {
-            retention: Retention { age_us, bytes },
+            retention: match self.by_command {
+                true => Retention::default(),
+                false => limits(age_us, bytes),
+            },
             ..StreamConfig::default()
         };
         let streams = [
@@ -120,14 +139,23 @@ impl Year {
     }
 }
 
+fn limits(age_us: Option<i64>, bytes: Option<u64>) -> Retention {
+    Retention { age_us, bytes }
+}
+
 fn of_age(gone: &[Leaving]) -> usize {
     gone.iter().filter(|l| l.why == Why::Age).count()
 }
 
 #[test]
 fn a_year_of_late_events_wrong_clocks_and_restarts() {
+    for by_command in [false, true] {
+        live_a_year(Year::new(by_command));
+    }
+}
+
+fn live_a_year(mut year: Year) {
     let mut random = Random::new(1);
-    let mut year = Year::new();
     for day in 0..365 {
         for _ in 0..4 {
             year.clock.advance(6 * HOUR_US);
@@ -202,7 +230,7 @@ fn a_clock_is_trusted_after_an_hour_and_no_more_once_it_is_set() {
 
 #[test]
 fn by_hand_the_clock_is_taken_at_its_word_and_a_dry_run_drops_nothing() {
-    let year = Year::new();
+    let year = Year::new(false);
     year.write(&[START_US - 60 * DAY_US, START_US, START_US + 1]);
     let aged = name("aged");
     let would = year.store().retain(Some(&aged), true).expect("says");
@@ -215,4 +243,30 @@ fn by_hand_the_clock_is_taken_at_its_word_and_a_dry_run_drops_nothing() {
     let dropped = &snapshot.streams()["aged"].dropped;
     assert_eq!((dropped.len(), dropped[0].events), (1, 1));
     assert!(year.store().retain(Some(&name("nowhere")), true).is_err());
+}
+
+#[test]
+fn a_retention_that_a_command_has_set_is_there_after_a_crash_and_the_configured_one_stays() {
+    let mut year = Year::new(true);
+    let aged = name("aged");
+    // Power fails behind the command; nothing else was written.
+    year.fs = year.fs.crash(Image::Nothing);
+    year.store = None;
+    year.restart();
+    year.write(&[START_US - 60 * DAY_US, START_US, START_US + 1]);
+    let gone = year.store().retain(Some(&aged), false).expect("drops");
+    assert_eq!(of_age(&gone), 1);
+    // No limit is the same as none, and a stream needs not be there.
+    for stream in ["aged", "capped", "nowhere"] {
+        let set = year
+            .store()
+            .set_retention(&name(stream), |_| limits(None, None));
+        assert_eq!(set.expect("sets"), Retention::default());
+    }
+    assert!(year.store().snapshot().manifest().retention.is_empty());
+
+    let year = Year::new(false);
+    let refused = year.store().set_retention(&aged, |_| limits(None, None));
+    let refused = refused.expect_err("it is configured").to_string();
+    assert!(refused.contains("[stream.aged]"), "{refused}");
 }
