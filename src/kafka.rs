@@ -24,6 +24,7 @@ mod partition;
 mod position;
 mod records;
 mod session;
+mod stalls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -48,11 +48,11 @@ const PORT: u16 = 27017;
 /// Maximum KiB of large messages that are read at once, of all connections.
 const LARGE_KIB_MAX: usize = 128 << 10;
 
-/// Bytes of a decoded command for each byte of its message: 11 bytes of an item of an array are one
-/// of 112 bytes, and what is made of it has a copy.
-const DECODED_GROWTH: usize = 16;
-/// Maximum KiB of decoded commands that read, of all connections: of two of the largest.
-const DECODED_KIB_MAX: usize = 2 * DECODED_GROWTH * (message::DOCUMENT_BYTES_MAX >> 10);
+/// Bytes of memory for each byte of a command that reads: an item of an array has 11 bytes there
+/// and 112 here, the filter has a copy, and the query another one.
+const DECODED_GROWTH: usize = 32;
+/// Maximum KiB of decoded commands that read, of all connections. One that needs more is alone.
+const DECODED_KIB_MAX: usize = 192 << 10;
 
 /// The MongoDB protocol of a listener.
 #[derive(Debug)]

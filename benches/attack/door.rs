@@ -99,6 +99,16 @@ impl Door {
 
     pub(crate) async fn connect(&self, from: IpAddr) -> io::Result<Connection> {
         let stream = self.tcp(from).await?;
+        self.greeted(stream).await
+    }
+
+    /// Connects to the listener for MongoDB's drivers.
+    pub(crate) async fn driver(&self, from: IpAddr) -> io::Result<Connection> {
+        let stream = self.listener(MONGO, from).await?;
+        self.greeted(stream).await
+    }
+
+    async fn greeted(&self, stream: TcpStream) -> io::Result<Connection> {
         match &self.tls {
             None => Ok(Box::new(stream)),
             Some(config) => {

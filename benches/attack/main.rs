@@ -25,6 +25,7 @@
 mod bombs;
 mod classes;
 mod door;
+mod driver;
 mod floods;
 mod house;
 mod http;

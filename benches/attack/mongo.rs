@@ -3,23 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, doc};
+use bson::{Bson, Document, doc};
 use futures::future::BoxFuture;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::door::{MONGO, attacker};
+use super::driver::{Driver, binary};
 use super::house::ADMIN;
 use super::stage::{AGAIN, Stage};
 
 /// Addresses from which passwords are tried.
 const GUESSERS: usize = 16;
-/// OP_MSG of MongoDB's wire protocol, and the bytes before its command.
-const OP_MSG: i32 = 2013;
-const HEAD_BYTES: usize = 21;
-/// Maximum bytes of an answer.
-const ANSWER_BYTES_MAX: usize = 48 << 20;
 /// Levels of a filter: more than a command may have.
 const LEVELS: usize = 300;
 
@@ -60,7 +53,7 @@ async fn repeat(stage: &Stage, which: usize, attack: Attack) {
     let Some(Ok(connection)) = connecting else {
         return stage.note("closed");
     };
-    let mut driver = Driver(connection);
+    let mut driver = Driver(Box::new(connection));
     for turn in 0.. {
         let acting = async {
             match attack {
@@ -87,37 +80,7 @@ fn outcome(answer: &Document) -> String {
     }
 }
 
-/// A connection that speaks as a driver does.
-struct Driver(TcpStream);
-
 impl Driver {
-    async fn ask(&mut self, command: &Document) -> io::Result<Document> {
-        let command = command.to_vec().map_err(io::Error::other)?;
-        let length = i32::try_from(HEAD_BYTES + command.len()).map_err(io::Error::other)?;
-        let mut message = Vec::new();
-        for number in [length, 1, 0, OP_MSG, 0] {
-            message.extend(number.to_le_bytes());
-        }
-        message.push(0);
-        message.extend(command);
-        self.0.write_all(&message).await?;
-        let length = self.0.read_u32_le().await? as usize;
-        if !(HEAD_BYTES..ANSWER_BYTES_MAX).contains(&length) {
-            return Err(io::Error::other("no answer has this length"));
-        }
-        let mut answer = vec![0; length - 4];
-        self.0.read_exact(&mut answer).await?;
-        Document::from_reader(&answer[HEAD_BYTES - 4..]).map_err(io::Error::other)
-    }
-
-    async fn log_in(&mut self, user: &str, password: &str) -> io::Result<Document> {
-        let payload = format!("\0{user}\0{password}").into_bytes();
-        let command = doc! {
-            "saslStart": 1, "mechanism": "PLAIN", "payload": binary(payload), "$db": "$external",
-        };
-        self.ask(&command).await
-    }
-
     async fn guess(&mut self, turn: usize) -> io::Result<Document> {
         if turn.is_multiple_of(2) {
             return self.log_in("token", &format!("lm_{turn:064}")).await;
@@ -168,9 +131,4 @@ impl Driver {
         };
         self.ask(&command).await
     }
-}
-
-fn binary(bytes: Vec<u8>) -> Bson {
-    let subtype = BinarySubtype::Generic;
-    Bson::Binary(Binary { subtype, bytes })
 }

@@ -15,8 +15,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bson::doc;
 
 use super::door::{Connection, Door, NORMAL};
+use super::driver::Driver;
 use super::house::{ADMIN, PASSWORD, Tokens};
 use super::http::{self, Answer};
 
@@ -37,25 +39,29 @@ enum Kind {
     Sync,
     Sql,
     Health,
+    /// A find of a driver of MongoDB.
+    Find,
 }
 
-pub(crate) const KINDS: [&str; 4] = ["send", "sync", "sql", "health"];
+pub(crate) const KINDS: [&str; 5] = ["send", "sync", "sql", "health", "find"];
 /// The kinds that wait for the journal.
 pub(crate) const SENDS: [&str; 2] = ["send", "sync"];
 
 /// The clients: kind, interval in ms, and whether each request has its own connection.
-const CLIENTS: [(Kind, u64, bool); 6] = [
+const CLIENTS: [(Kind, u64, bool); 8] = [
     (Kind::Send, 50, false),
     (Kind::Sync, 50, true),
     (Kind::Sql, 80, false),
     (Kind::Sql, 80, true),
     (Kind::Health, 40, false),
     (Kind::Health, 40, true),
+    (Kind::Find, 80, false),
+    (Kind::Find, 80, true),
 ];
 
 #[derive(Default)]
 struct Shared {
-    times: Mutex<[Vec<f64>; 4]>,
+    times: Mutex<[Vec<f64>; 5]>,
     /// The due times of requests under way, by client.
     waiting: Mutex<BTreeMap<usize, Instant>>,
     refused: Mutex<BTreeMap<String, u64>>,
@@ -66,7 +72,7 @@ struct Shared {
 /// Times and refusals of a stretch of time.
 pub(crate) struct Taken {
     /// The 99th percentile of each kind, ms.
-    pub(crate) p99: [f64; 4],
+    pub(crate) p99: [f64; 5],
     pub(crate) refused: BTreeMap<String, u64>,
 }
 
@@ -97,6 +103,8 @@ impl Normal {
                         door: door.clone(),
                         shared: Arc::clone(&for_thread),
                         kept: None,
+                        kept_driver: None,
+                        token: tokens.reader.clone(),
                     };
                     client.run()
                 });
@@ -153,7 +161,7 @@ fn head(kind: Kind, is_fresh: bool, tokens: &Tokens) -> String {
             let pair = BASE64_STANDARD.encode(format!("{ADMIN}:{PASSWORD}"));
             format!("Authorization: Basic {pair}\r\n")
         }
-        (Kind::Health, _) => String::new(),
+        (Kind::Health | Kind::Find, _) => String::new(),
     };
     match is_fresh {
         true => login + "Connection: close\r\n",
@@ -170,6 +178,9 @@ struct Client {
     door: Door,
     shared: Arc<Shared>,
     kept: Option<Connection>,
+    kept_driver: Option<Driver>,
+    /// The token of a reader.
+    token: String,
 }
 
 impl Client {
@@ -207,6 +218,7 @@ impl Client {
     fn request(&self, turn: u64) -> Vec<u8> {
         let host = self.door.host();
         match self.kind {
+            Kind::Find => Vec::new(),
             Kind::Health => http::request("GET /health", &host, &self.head, b""),
             Kind::Sql => {
                 let sql = format!("SELECT count(*) FROM {STREAM}");
@@ -235,8 +247,8 @@ impl Client {
         loop {
             let asked = tokio::time::timeout(PATIENCE, self.ask(request)).await;
             let why = match asked {
-                Ok(Ok(answer)) if answer.status == 200 => break,
-                Ok(Ok(answer)) => answer.status.to_string(),
+                Ok(Ok(200)) => break,
+                Ok(Ok(status)) => status.to_string(),
                 Ok(Err(error)) => format!("{:?}", error.kind()),
                 Err(_) => "no answer".to_owned(),
             };
@@ -255,7 +267,32 @@ impl Client {
         due.elapsed().as_secs_f64() * 1e3
     }
 
-    async fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+    /// Asks once. Returns the status of HTTP, or the error of MongoDB's protocol.
+    async fn ask(&mut self, request: &[u8]) -> io::Result<i32> {
+        match self.kind {
+            Kind::Find => self.find().await,
+            _ => Ok(self.exchange(request).await?.status.into()),
+        }
+    }
+
+    async fn find(&mut self) -> io::Result<i32> {
+        let mut driver = match self.kept_driver.take() {
+            Some(driver) => driver,
+            None => {
+                let mut driver = Driver(self.door.driver(NORMAL).await?);
+                driver.log_in("token", &self.token).await?;
+                driver
+            }
+        };
+        let find = doc! { "find": STREAM, "limit": 1, "singleBatch": true, "$db": "logmill" };
+        let answer = driver.ask(&find).await?;
+        if !self.is_fresh {
+            self.kept_driver = Some(driver);
+        }
+        Ok(answer.get_i32("code").unwrap_or(200))
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
         let connection = match self.kept.take() {
             Some(kept) => kept,
             None => self.door.connect(NORMAL).await?,

@@ -37,7 +37,7 @@ pub(crate) fn begin(has_tls: bool, quiet: &Taken, start_mib: f64) {
         refusals(quiet)
     );
     println!(
-        "class                   send ms ratio   sync ms ratio    sql ms ratio health ms ratio  +MiB  peak  left calm s  open files"
+        "class                   send ms ratio   sync ms ratio    sql ms ratio health ms ratio   find ms ratio  +MiB  peak  left calm s  open files"
     );
 }
 

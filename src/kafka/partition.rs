@@ -9,6 +9,7 @@ use super::chain::Chain;
 use super::client::Context;
 use super::position::PartitionName;
 use super::records::Records;
+use super::stalls::Stalls;
 use crate::serve::{SourceBoard, SourceReport};
 
 /// Bytes of records that make a batch.
@@ -39,8 +40,8 @@ pub(super) struct Partition {
     pub(super) stored: Option<u64>,
     /// Arrival of the last record, or the last look for more of them.
     pub(super) heard: Instant,
-    /// End of the partition for which it was begun again when no record came.
-    pub(super) stalled_at: Option<u64>,
+    /// Looks at its end when no record came.
+    pub(super) stalls: Stalls,
     /// Position that the broker was told.
     pub(super) committed: Option<u64>,
 }

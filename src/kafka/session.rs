@@ -26,6 +26,7 @@ use super::flow::Flow;
 use super::partition::{BATCH_BYTES, LINGER, Partition, Phase};
 use super::position::PartitionName;
 use super::records::Records;
+use super::stalls::Stalls;
 use crate::serve::FINISH_WITHIN;
 
 /// Time for an answer of the cluster.
@@ -203,7 +204,7 @@ impl<'a> GroupSession<'a> {
             under_way: 0,
             stored: None,
             heard: Instant::now(),
-            stalled_at: None,
+            stalls: Stalls::default(),
             committed: None,
         });
         Ok(())

@@ -25,8 +25,9 @@ const IDLE_WITHIN: Duration = Duration::from_secs(600);
 /// Maximum open cursors of all clients, and of one account.
 const OPEN_MAX: usize = 1000;
 const OWNED_MAX: usize = OPEN_MAX / 2;
-/// Maximum bytes of documents that all open cursors hold.
+/// Maximum bytes of documents that all open cursors hold, and those of one account.
 const HELD_BYTES_MAX: usize = 256 << 20;
+const OWNED_BYTES_MAX: usize = HELD_BYTES_MAX / 2;
 /// Time for which a batch of a tailable cursor waits for documents; MongoDB's is the same.
 const AWAIT_WITHIN: Duration = Duration::from_secs(1);
 /// Maximum time of such a wait.
@@ -346,17 +347,26 @@ impl Cursors {
         }
     }
 
-    fn keep(&self, id: Option<i64>, cursor: MongoCursor, options: BatchOptions<'_>) -> Result<i64> {
+    fn keep(
+        &self,
+        id: Option<i64>,
+        mut cursor: MongoCursor,
+        options: BatchOptions<'_>,
+    ) -> Result<i64> {
+        cursor.source.pack()?;
+        cursor.next.pack()?;
         let mut all = self.0.lock();
         all.retain(|_, open| open.used.elapsed() < IDLE_WITHIN);
         let owned = all.values().filter(|open| open.owner == options.owner);
-        if all.len() >= OPEN_MAX || owned.count() >= OWNED_MAX {
+        if all.len() >= OPEN_MAX || owned.clone().count() >= OWNED_MAX {
             let message = "too many cursors are open; read them to their ends, or close them";
             return Err(CommandError::new(code::TOO_MANY_CURSORS, message));
         }
         let held_bytes = cursor.held_bytes();
-        let held: usize = all.values().map(|open| open.held_bytes).sum();
-        if held + held_bytes > HELD_BYTES_MAX {
+        let held = |open: &OpenCursor| open.held_bytes;
+        let all_bytes = held_bytes + all.values().map(held).sum::<usize>();
+        let owned_bytes = held_bytes + owned.map(held).sum::<usize>();
+        if all_bytes > HELD_BYTES_MAX || owned_bytes > OWNED_BYTES_MAX {
             let message = "open cursors hold too many documents; ask for fewer, or close others";
             return Err(CommandError::new(code::TOO_MANY_CURSORS, message));
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Document;
+use futures::FutureExt as _;
 
 use super::Mongo;
 use super::command::MongoCommand;
@@ -160,7 +161,7 @@ impl MongoConnection {
             client,
         };
         let (message, length) = (message.clone(), message.length());
-        let answer = async { commands::compute(caller, message).await.map(good) };
+        let answer = async { commands::compute(caller, message).await.map(good) }.boxed();
         let computing = &mongo.serving.computing;
         let answer = computing.run(turns, Length::of(length), answer);
         match commands::is_read(name) {

@@ -6,7 +6,7 @@ use bson::Document;
 use query::QueryStats;
 use query::mongo::{KeptBytes, PipelineRun, StageFlow, encoded_bytes};
 
-use super::error::Result;
+use super::error::{CommandError, Result, code};
 use super::reading::DocumentReading;
 use super::tail::TailReading;
 
@@ -14,29 +14,70 @@ use super::tail::TailReading;
 /// not wait for the next batch of its client.
 const AHEAD_BYTES: usize = 4 << 20;
 
-/// Documents that wait, with the bytes that they have.
+/// Documents that wait, with the bytes that they have in BSON.
 #[derive(Debug, Default)]
 pub(super) struct WaitingDocuments {
-    documents: VecDeque<(Document, usize)>,
+    documents: VecDeque<WaitingDocument>,
     bytes: usize,
+}
+
+#[derive(Debug)]
+enum WaitingDocument {
+    Ready(Document, usize),
+    /// BSON: a decoded document takes ten times the memory.
+    Packed(Vec<u8>),
+}
+
+impl WaitingDocument {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Ready(_, bytes) => *bytes,
+            Self::Packed(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl WaitingDocuments {
     pub(super) fn push(&mut self, document: Document) {
         let bytes = encoded_bytes(&document);
         self.bytes += bytes;
-        self.documents.push_back((document, bytes));
+        self.documents
+            .push_back(WaitingDocument::Ready(document, bytes));
     }
 
     /// Returns the bytes of the next document.
     pub(super) fn next_bytes(&self) -> Option<usize> {
-        self.documents.front().map(|(_, bytes)| *bytes)
+        self.documents.front().map(WaitingDocument::bytes)
     }
 
     pub(super) fn pop(&mut self) -> Option<Document> {
-        let (document, bytes) = self.documents.pop_front()?;
-        self.bytes -= bytes;
-        Some(document)
+        let document = self.documents.pop_front()?;
+        self.bytes -= document.bytes();
+        Some(match document {
+            WaitingDocument::Ready(document, _) => document,
+            WaitingDocument::Packed(bytes) => {
+                Document::from_reader(&bytes[..]).expect("BUG: it was a document")
+            }
+        })
+    }
+
+    /// Packs the documents, for a client that may take long to ask for them.
+    ///
+    /// # Errors
+    /// If one is no BSON.
+    pub(super) fn pack(&mut self) -> Result<()> {
+        for document in &mut self.documents {
+            if let WaitingDocument::Ready(ready, _) = document {
+                let mut bytes = ready.to_vec().map_err(|error| {
+                    let message = format!("a document cannot be sent: {error}");
+                    CommandError::new(code::BAD_VALUE, message)
+                })?;
+                bytes.shrink_to_fit();
+                *document = WaitingDocument::Packed(bytes);
+            }
+        }
+        self.bytes = self.documents.iter().map(WaitingDocument::bytes).sum();
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -111,6 +152,14 @@ impl ArrivalReading {
 
     pub(super) fn held_bytes(&self) -> usize {
         self.first.bytes()
+    }
+
+    /// Packs what was read ahead.
+    ///
+    /// # Errors
+    /// As [`WaitingDocuments::pack`].
+    pub(super) fn pack(&mut self) -> Result<()> {
+        self.first.pack()
     }
 
     fn has_ended(&self) -> bool {
@@ -208,6 +257,25 @@ impl DocumentSource {
         }
     }
 
+    /// Packs the documents that it holds.
+    ///
+    /// # Errors
+    /// As [`WaitingDocuments::pack`].
+    pub(super) fn pack(&mut self) -> Result<()> {
+        match self {
+            Self::Reading(reading) => reading.pack(),
+            Self::Tail(tail) => tail.pack(),
+            Self::Pipeline(results) => {
+                results.results.pack()?;
+                results
+                    .reading
+                    .as_mut()
+                    .map_or(Ok(()), ArrivalReading::pack)
+            }
+            Self::Ready(documents) => documents.pack(),
+        }
+    }
+
     /// Returns the bytes of the documents that it holds.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
@@ -226,5 +294,35 @@ impl DocumentSource {
             Self::Tail(tail) => tail.has_ended(),
             Self::Ready(documents) => documents.is_empty(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Decimal128, doc, oid::ObjectId};
+
+    use super::*;
+
+    #[test]
+    fn packed_documents_come_back_as_they_were_and_in_order() {
+        let all = [
+            doc! { "_id": ObjectId::from_bytes([7; 12]), "n": [1, 2_i64, 0.5, Bson::Null] },
+            doc! {},
+            doc! { "t": bson::DateTime::from_millis(-1), "d": Bson::Decimal128(Decimal128::from_bytes([1; 16])) },
+            doc! { "a": { "b": { "c": "x".repeat(1000) } }, "": Bson::MinKey },
+        ];
+        let mut waiting = WaitingDocuments::default();
+        let (first, later) = all.split_at(2);
+        first.iter().cloned().for_each(|d| waiting.push(d));
+        let bytes = waiting.bytes();
+        waiting.pack().expect("packs");
+        assert_eq!(waiting.bytes(), bytes);
+        later.iter().cloned().for_each(|d| waiting.push(d));
+        for document in &all {
+            let encoded = document.to_vec().expect("BSON").len();
+            assert_eq!(waiting.next_bytes(), Some(encoded));
+            assert_eq!(waiting.pop().as_ref(), Some(document));
+        }
+        assert!(waiting.is_empty() && waiting.bytes() == 0);
     }
 }

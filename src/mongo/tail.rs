@@ -103,6 +103,10 @@ impl TailReading {
         })
     }
 
+    pub(super) fn pack(&mut self) -> Result<()> {
+        self.reading.as_mut().map_or(Ok(()), ArrivalReading::pack)
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
         self.reading.as_ref().map_or(0, ArrivalReading::held_bytes)
     }

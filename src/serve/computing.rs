@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
@@ -55,7 +56,8 @@ impl Computing {
             .worker_threads(processors())
             .thread_name("logmill-compute")
             .on_thread_start(|| storage::step_back(NICE))
-            .enable_all()
+            // No sockets: these would take descriptors from connections.
+            .enable_time()
             .build()?;
         Ok(Self(Some(threads)))
     }
@@ -66,10 +68,10 @@ impl Computing {
         &self,
         turns: Option<Arc<Semaphore>>,
         length: Length,
-        work: impl Future<Output = T> + Send + 'static,
+        work: BoxFuture<'static, T>,
     ) -> T {
         let mut work = ClientWork {
-            steps: Box::pin(work),
+            steps: work,
             turns: turns.map(PollSemaphore::new),
             computed: Duration::ZERO,
         };
@@ -98,7 +100,7 @@ impl Computing {
 
 /// Work of one client, step by step.
 struct ClientWork<T> {
-    steps: Pin<Box<dyn Future<Output = T> + Send>>,
+    steps: BoxFuture<'static, T>,
     turns: Option<PollSemaphore>,
     computed: Duration,
 }
@@ -123,6 +125,8 @@ impl<T> Future for ClientWork<T> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures::FutureExt as _;
+
     use super::*;
 
     /// Computes in steps of some milliseconds, and yields the thread between two of them.
@@ -144,7 +148,7 @@ mod tests {
         let (turns, at_once) = (Arc::new(Semaphore::new(2)), Arc::default());
         let all = (0..8).map(|n| {
             let (computing, turns) = (Arc::clone(&computing), Arc::clone(&turns));
-            let work = steps(10, Arc::clone(&at_once));
+            let work = steps(10, Arc::clone(&at_once)).boxed();
             let length = [Length::Short, Length::Long][n % 2];
             tokio::spawn(async move { computing.run(Some(turns), length, work).await })
         });
@@ -162,7 +166,7 @@ mod tests {
             (1, Length::Long, true),
         ] {
             let (_, thread) = computing
-                .run(None, length, steps(count, Arc::default()))
+                .run(None, length, steps(count, Arc::default()).boxed())
                 .await;
             assert_eq!(thread == "logmill-compute", is_moved, "{count} {thread}");
         }
@@ -173,8 +177,8 @@ mod tests {
         let computing = Computing::start().expect("threads");
         let turns = Arc::new(Semaphore::new(1));
         let (tell, told) = tokio::sync::oneshot::channel();
-        let waits = computing.run(Some(Arc::clone(&turns)), Length::Long, told);
-        let tells = computing.run(Some(turns), Length::Long, async { tell.send(7) });
+        let waits = computing.run(Some(Arc::clone(&turns)), Length::Long, told.boxed());
+        let tells = computing.run(Some(turns), Length::Long, async { tell.send(7) }.boxed());
         let (told, sent) = tokio::join!(waits, tells);
         assert_eq!((told, sent), (Ok(7), Ok(())));
     }
@@ -183,7 +187,7 @@ mod tests {
     async fn work_that_nobody_waits_for_ends() {
         let computing = Computing::start().expect("threads");
         let at_once = Arc::new(AtomicUsize::new(0));
-        let endless = steps(usize::MAX, Arc::clone(&at_once));
+        let endless = steps(usize::MAX, Arc::clone(&at_once)).boxed();
         let run = computing.run(None, Length::Short, endless);
         assert!(
             tokio::time::timeout(Duration::from_millis(50), run)

@@ -82,7 +82,7 @@ impl GroupSession<'_> {
     /// Goes on behind a position. The record before it is read once more, if it is still there: if
     /// it is another one, the topic is another one.
     fn behind(&self, i: usize, at: SourcePosition) -> Result<First, String> {
-        let (low, high) = self.ends(i)?;
+        let (low, high) = self.ends(i, ANSWER_WITHIN)?;
         if low > at.to {
             return Ok(First::Gone("retention removed records that were not read"));
         }
@@ -107,7 +107,7 @@ impl GroupSession<'_> {
         };
         let at = match start {
             Start::Earliest => return Ok(First::At(Chain::unknown(), Offset::Beginning)),
-            Start::Latest => self.ends(i)?.1,
+            Start::Latest => self.ends(i, ANSWER_WITHIN)?.1,
             Start::Time(ms) => self.at_time(i, ms)?,
         };
         // Noted in the store: what comes from now on is read, whatever happens before the first
@@ -132,10 +132,10 @@ impl GroupSession<'_> {
     }
 
     /// Returns the first and the next offset of a partition.
-    pub(super) fn ends(&self, i: usize) -> Result<(u64, u64), String> {
+    pub(super) fn ends(&self, i: usize, within: Duration) -> Result<(u64, u64), String> {
         let partition = &self.partitions[i];
         let (topic, number) = (&partition.topic, partition.number);
-        let ends = self.consumer.fetch_watermarks(topic, number, ANSWER_WITHIN);
+        let ends = self.consumer.fetch_watermarks(topic, number, within);
         let (low, high) = ends.map_err(|error| explained(&error))?;
         let known = u64::try_from(low).ok().zip(u64::try_from(high).ok());
         known.ok_or_else(|| "the broker does not tell the ends of the partition".to_owned())
@@ -160,7 +160,7 @@ impl GroupSession<'_> {
         {
             Some(Offset::Offset(at)) => Ok(at.cast_unsigned()),
             // All records are older.
-            _ => Ok(self.ends(i)?.1),
+            _ => Ok(self.ends(i, ANSWER_WITHIN)?.1),
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::kafka::partition::{Partition, Phase};
 
 /// Time without a record after which the broker is asked whether there are more.
 const SILENT: Duration = Duration::from_secs(30);
+/// Time for its answer: the other partitions wait meanwhile.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
 impl GroupSession<'_> {
     /// Begins a partition again that gives no record although its broker has more.
@@ -19,9 +21,8 @@ impl GroupSession<'_> {
             if !is_silent(&self.partitions[i], now) {
                 continue;
             }
-            let Ok((_, end)) = self.ends(i) else {
-                // A broker that does not answer holds up the others, and librdkafka goes on by
-                // itself when it is back.
+            let Ok((_, end)) = self.ends(i, ANSWER_WITHIN) else {
+                // A broker that does not answer holds up the partitions of others.
                 let all = self.partitions.iter_mut();
                 all.for_each(|partition| partition.heard = now);
                 return;
@@ -29,14 +30,14 @@ impl GroupSession<'_> {
             let partition = &mut self.partitions[i];
             partition.heard = now;
             let position = partition.chain.end();
-            // The last offsets may have no records: markers of transactions, and what they ended.
-            // So an end is a reason only once.
-            if end > position && partition.stalled_at.replace(end) != Some(end) {
-                let why = format!(
-                    "no record came for {SILENT:?}, and the partition ends at {end}, behind the position {position}"
-                );
-                self.again(i, &why, Duration::ZERO);
+            if end <= position || !partition.stalls.may_seek(end) {
+                continue;
             }
+            partition.reset(Duration::ZERO);
+            let (name, topic, number) = (&self.source.name, &partition.topic, partition.number);
+            tracing::info!(
+                "kafka.{name}: {topic}/{number}: no record came for {SILENT:?}, and the partition ends at {end}, behind the position {position}; read again from the stored position"
+            );
         }
     }
 }
