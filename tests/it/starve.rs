@@ -6,11 +6,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
-use crate::support::{Home, PAST_S, Server, command, line};
+use crate::support::{Home, PAST_S, PATIENCE, Server, command, line};
 
 /// Tails of `tails_hold_no_thread_that_others_need`; `LOGMILL_TAILS=5000` is its long form. 512
 /// were enough to take all threads.
@@ -219,6 +220,11 @@ fn descriptors_are_raised_and_connections_leave_some_for_the_store() {
     let open: Vec<TcpStream> = (0..200).map(|_| send(&server, SLOW)).collect();
     server.get("/health").status(200);
     drop(open);
+    // The server notices by and by that they have ended.
+    let until = Instant::now() + PATIENCE;
+    while server.get("/api/v1/queries").status == 503 {
+        assert!(Instant::now() < until, "{}", server.log());
+    }
     let held: Vec<TcpStream> = (0..50).map(|_| send(&server, SLOW)).collect();
     for _ in 0..5 {
         server.ingest("access?j=true", good());
