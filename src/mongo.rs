@@ -18,6 +18,7 @@ mod concern;
 mod counted;
 mod counters;
 mod cursor;
+mod document;
 mod error;
 mod hello;
 mod login;
@@ -40,7 +41,7 @@ use self::session::MongoConnection;
 use crate::config::Config;
 use crate::failure::Result;
 use crate::listen::{Accepted, Address, Beyond, Listener, Protocol, local_address};
-use crate::serve::{Length, OpenService, Serving};
+use crate::serve::{ClientPlace, DECODED_KIB_MAX, Length, OpenService, Serving, Share};
 use crate::shippers::log_beyond;
 
 /// The port of an address without one.
@@ -51,8 +52,12 @@ const LARGE_KIB_MAX: usize = 128 << 10;
 /// Bytes of memory for each byte of a command that reads: an item of an array has 11 bytes there
 /// and 112 here, the filter has a copy, and the query another one.
 const DECODED_GROWTH: usize = 32;
-/// Maximum KiB of decoded commands that read, of all connections. One that needs more is alone.
-const DECODED_KIB_MAX: usize = 192 << 10;
+
+/// Memory for a decoded command, given back when it is dropped.
+struct DecodingPlace {
+    _of_client: Option<ClientPlace>,
+    _of_all: OwnedSemaphorePermit,
+}
 
 /// The MongoDB protocol of a listener.
 #[derive(Debug)]
@@ -73,16 +78,20 @@ impl Mongo {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Waits for memory to decode a command that reads, and keeps it until that is dropped. A short
-    /// one needs not wait.
-    async fn decoding(&self, length: usize) -> Option<OwnedSemaphorePermit> {
+    /// Waits for memory to decode a command that reads, first in the share of its client: one that
+    /// waits for others of its client keeps none from other clients. A short one needs not wait.
+    async fn decoding(&self, share: &Share, length: usize) -> Option<DecodingPlace> {
         if Length::of(length) == Length::Short {
             return None;
         }
         let kib = (length >> 10).saturating_mul(DECODED_GROWTH);
+        let of_client = share.decode(kib).await;
         let kib = u32::try_from(kib.min(DECODED_KIB_MAX)).unwrap_or(u32::MAX);
-        let memory = Arc::clone(&self.decoded).acquire_many_owned(kib).await;
-        Some(memory.expect("BUG: the semaphore is never closed"))
+        let of_all = Arc::clone(&self.decoded).acquire_many_owned(kib).await;
+        Some(DecodingPlace {
+            _of_client: of_client,
+            _of_all: of_all.expect("BUG: the semaphore is never closed"),
+        })
     }
 
     /// Returns the maximum bytes of a message: a batch that the store takes, and a command around

@@ -63,6 +63,9 @@ pub(crate) const FINISH_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum bytes of bodies that were sent with `w=0` and wait to be parsed.
 pub(crate) const UNACKNOWLEDGED_BYTES_MAX: u32 = 64 << 20;
 
+/// Maximum KiB of long commands that are decoded at once, of all clients.
+pub(crate) const DECODED_KIB_MAX: usize = 192 << 10;
+
 /// The state that all services share. Listeners submit to `intake`, and ask by its methods; only
 /// administration knows the store.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ mod accumulator;
 mod counted;
 mod counters;
 mod distinct;
+mod encoding;
 mod error;
 mod events;
 mod expression;
@@ -41,8 +42,8 @@ pub use expression::{ExpressionContext, ExpressionScope, FieldUses};
 pub use filter::Filter;
 pub use level::scan_level;
 pub use pipeline::{
-    KeptBytes, Pipeline, PipelineContext, PipelineRun, PipelineSink, SinkCollection, StageFlow,
-    WhenMatched, WhenNotMatched,
+    ColumnGroups, FieldPlace, FieldRows, GroupResults, KeptBytes, Pipeline, PipelineContext,
+    PipelineRun, PipelineSink, SinkCollection, StageFlow, WhenMatched, WhenNotMatched,
 };
 pub use projection::Projection;
 pub use scan::scan;

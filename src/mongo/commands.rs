@@ -11,12 +11,14 @@ mod update;
 mod write;
 
 use aggregator::Level;
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
 use self::insert::insert;
 pub(super) use self::read::Caller;
 use self::update::update;
 use super::command::MongoCommand;
+use super::document::AnswerDocument;
 use super::error::{CommandError, Result, code};
 use super::hello::{HelloOptions, build_info, hello};
 use super::login::mechanisms;
@@ -46,7 +48,7 @@ pub(super) fn is_read(name: &str) -> bool {
 ///
 /// # Errors
 /// The reason for which it failed.
-pub(super) async fn compute(caller: Caller, message: MongoMessage) -> Result<Document> {
+pub(super) async fn compute(caller: Caller, message: MongoMessage) -> Result<RawDocumentBuf> {
     let bytes_max = match message.name().is_some_and(is_read) {
         true => READ_BYTES_MAX,
         false => OTHER_BYTES_MAX,
@@ -55,14 +57,22 @@ pub(super) async fn compute(caller: Caller, message: MongoMessage) -> Result<Doc
     match command.name {
         "find" => find::find(&caller, &command).await,
         "getMore" => find::get_more(&caller, &command).await,
-        "killCursors" => find::kill_cursors(&caller, &command),
+        "killCursors" => find::kill_cursors(&caller, &command).and_then(encoded),
         "aggregate" => aggregate::aggregate(&caller, &command).await,
-        "count" => find::count(&caller, &command).await,
-        "distinct" => find::distinct(&caller, &command).await,
-        "explain" => explain::explain(&caller, &command).await,
-        "update" => update(&caller, &command, &message).await,
+        "count" => find::count(&caller, &command).await.and_then(encoded),
+        "distinct" => find::distinct(&caller, &command).await.and_then(encoded),
+        "explain" => explain::explain(&caller, &command).await.and_then(encoded),
+        "update" => update(&caller, &command, &message).await.and_then(encoded),
         name => unreachable!("BUG: {name} is answered by its connection"),
     }
+}
+
+/// Returns an answer in BSON.
+///
+/// # Errors
+/// If the name of a field in it cannot be written.
+pub(super) fn encoded(answer: Document) -> Result<RawDocumentBuf> {
+    AnswerDocument::new(answer).into_encoded()
 }
 
 /// Answers any other command.

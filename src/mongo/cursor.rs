@@ -8,16 +8,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use bson::{Bson, Document, doc};
+use bson::raw::{RawDocumentBuf, cstr};
+use bson::{Bson, Document};
 use parking_lot::Mutex;
-use query::mongo::{Projection, Sort, TopK, encoded_bytes};
+use query::mongo::{Projection, Sort, TopK};
 use rand::Rng as _;
 
 use super::command::{MongoCommand, number};
+use super::document::{AnswerDocument, DocumentBatch, WaitingDocuments};
 use super::error::{CommandError, Result, code};
 use super::message::DOCUMENT_BYTES_MAX;
 use super::reading::DocumentReading;
-use super::source::{ArrivalReading, DocumentSource, WaitingDocuments};
+use super::source::{ArrivalReading, DocumentSource};
 use super::tail::TailReading;
 
 /// Time after which an unused cursor may be closed; MongoDB's is the same.
@@ -121,7 +123,7 @@ impl MongoCursor {
     /// # Errors
     /// The errors of reading, and a sort of too many bytes.
     pub(super) async fn open(
-        reading: DocumentReading,
+        mut reading: DocumentReading,
         order: CursorOrder,
         projection: Option<Projection>,
         (skip, limit): (u64, Option<u64>),
@@ -131,6 +133,9 @@ impl MongoCursor {
             CursorOrder::Fields(sort) => DocumentSource::Ready(sorted(reading, sort, most).await?),
             CursorOrder::Latest => DocumentSource::Ready(latest(reading, most).await?),
             CursorOrder::Arrival => {
+                if projection.is_none() {
+                    reading.encode();
+                }
                 DocumentSource::Reading(Box::new(ArrivalReading::begin(reading, most).await?))
             }
         };
@@ -146,8 +151,8 @@ impl MongoCursor {
     ///
     /// # Errors
     /// The errors of reading; the cursor has ended then.
-    pub(super) async fn batch(&mut self, documents: usize) -> Result<Vec<Bson>> {
-        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
+    pub(super) async fn batch(&mut self, documents: usize) -> Result<DocumentBatch> {
+        let (mut batch, mut batch_bytes) = (DocumentBatch::default(), 0);
         while batch.len() < documents {
             if self.next.is_empty() {
                 match self.read().await? {
@@ -159,7 +164,9 @@ impl MongoCursor {
             if !batch.is_empty() && batch_bytes > DOCUMENT_BYTES_MAX {
                 break;
             }
-            batch.extend(self.next.pop().map(Bson::Document));
+            if let Some(document) = self.next.pop() {
+                batch.push(document)?;
+            }
         }
         Ok(batch)
     }
@@ -173,7 +180,7 @@ impl MongoCursor {
         &mut self,
         documents: usize,
         within: Option<Duration>,
-    ) -> Result<Vec<Bson>> {
+    ) -> Result<DocumentBatch> {
         let begun = Instant::now();
         let within = self.awaits.map(|usual| within.unwrap_or(usual));
         loop {
@@ -187,7 +194,7 @@ impl MongoCursor {
     }
 
     /// Reads the next document that is not skipped, up to the limit.
-    async fn read(&mut self) -> Result<Option<Document>> {
+    async fn read(&mut self) -> Result<Option<AnswerDocument>> {
         if self.limit == Some(0) {
             return Ok(None);
         }
@@ -201,7 +208,9 @@ impl MongoCursor {
             }
             self.limit = self.limit.map(|limit| limit - 1);
             return Ok(Some(match &self.projection {
-                Some(projection) => projection.apply(&document)?,
+                Some(projection) => {
+                    AnswerDocument::new(projection.apply(&document.into_document())?)
+                }
                 None => document,
             }));
         }
@@ -222,26 +231,22 @@ async fn sorted(mut reading: DocumentReading, sort: Sort, most: u64) -> Result<W
     let most = usize::try_from(most).ok();
     let mut sorted = TopK::new(sort, most, SORT_BYTES_MAX);
     while let Some((_, document)) = reading.next().await? {
-        sorted.push(document)?;
+        sorted.push(document.into_document())?;
     }
-    let mut documents = WaitingDocuments::default();
-    for document in sorted.finish() {
-        documents.push(document);
-    }
-    Ok(documents)
+    Ok(sorted.finish().into_iter().collect())
 }
 
 /// Reads all documents, and returns the last ones to arrive, the very last first.
 async fn latest(mut reading: DocumentReading, most: u64) -> Result<WaitingDocuments> {
     let (mut kept, mut kept_bytes, mut count) = (BTreeMap::new(), 0, 0_u64);
     while let Some((seq, document)) = reading.next().await? {
-        kept_bytes += encoded_bytes(&document);
+        kept_bytes += document.bytes();
         // Documents of a level have no number of their own.
         kept.insert((seq, count), document);
         count += 1;
         if kept.len() as u64 > most {
             let first = kept.pop_first();
-            kept_bytes -= first.map_or(0, |(_, document)| encoded_bytes(&document));
+            kept_bytes -= first.map_or(0, |(_, document)| document.bytes());
         }
         if kept_bytes > SORT_BYTES_MAX {
             let message = format!(
@@ -304,21 +309,21 @@ impl Cursors {
         &self,
         mut cursor: MongoCursor,
         options: BatchOptions<'_>,
-    ) -> Result<Document> {
+    ) -> Result<RawDocumentBuf> {
         let documents = options.documents.unwrap_or(FIRST_DOCUMENTS);
         let batch = cursor.batch(documents).await?;
         let id = match cursor.has_more() && !options.is_single {
             true => self.keep(None, cursor, options)?,
             false => 0,
         };
-        Ok(doc! { "cursor": { "firstBatch": batch, "id": id, "ns": options.namespace } })
+        Ok(batch.answer(cstr!("firstBatch"), id, options.namespace))
     }
 
     /// Answers with the next batch of a cursor.
     ///
     /// # Errors
     /// If there is no such cursor of this owner, and the errors of reading.
-    pub(super) async fn next(&self, id: i64, options: BatchOptions<'_>) -> Result<Document> {
+    pub(super) async fn next(&self, id: i64, options: BatchOptions<'_>) -> Result<RawDocumentBuf> {
         let mut cursor = self.take(id, options)?;
         let documents = options.documents.unwrap_or(usize::MAX);
         let batch = cursor.awaited_batch(documents, options.within).await?;
@@ -326,7 +331,7 @@ impl Cursors {
             true => self.keep(Some(id), cursor, options)?,
             false => 0,
         };
-        Ok(doc! { "cursor": { "nextBatch": batch, "id": id, "ns": options.namespace } })
+        Ok(batch.answer(cstr!("nextBatch"), id, options.namespace))
     }
 
     /// Closes a cursor. Returns whether there was one of this owner.

@@ -1,6 +1,6 @@
 //! Documents of a stream or of a level, as they are read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use query::mongo::{
 use query::{Answer, QueryStats, Question, Session};
 use storage::{Snapshot, StreamKind};
 
+use super::document::AnswerDocument;
 use super::error::{CommandError, Result, code};
 use super::namespace::Collection;
 use crate::serve::{Client, Serving};
@@ -30,6 +31,10 @@ pub(super) struct DocumentReading {
     filter: Arc<Filter>,
     expressions: ExpressionContext,
     rows: Option<ReadRows>,
+    /// The fields that the filter reads; `None` for all.
+    tested: Option<BTreeSet<String>>,
+    /// Documents are wanted as they are sent.
+    encodes: bool,
     /// The time when others of its thread last could go on.
     turn: Instant,
     /// Its share counts it until it has ended.
@@ -84,33 +89,70 @@ impl RowForm {
 enum ReadRows {
     /// Rows, and the next of them.
     Events(EventDocuments, usize),
-    /// Counters that are complete, and the one whose rows may go on.
-    Counters(VecDeque<Document>, CounterDocuments),
+    /// Counters that are complete, the one that is read first, and the one whose rows may go on.
+    Counters(VecDeque<Document>, Document, CounterDocuments),
 }
 
 impl ReadRows {
     fn none(form: RowForm) -> Option<Self> {
-        (form == RowForm::Counters)
-            .then(|| Self::Counters(VecDeque::new(), CounterDocuments::default()))
+        let none = || {
+            Self::Counters(
+                VecDeque::new(),
+                Document::new(),
+                CounterDocuments::default(),
+            )
+        };
+        (form == RowForm::Counters).then(none)
     }
 
-    /// Returns the next document, with the sequence number of its event.
-    fn next(&mut self) -> query::Result<Option<(u64, Document)>> {
+    /// Goes to the next row, and returns the sequence number of its event.
+    fn advance(&mut self) -> Option<u64> {
         match self {
             Self::Events(events, next) if *next < events.len() => {
-                let row = *next;
                 *next += 1;
-                Ok(Some((events.seq(row), events.document(row)?)))
+                Some(events.seq(*next - 1))
             }
-            Self::Events(..) => Ok(None),
-            Self::Counters(ready, _) => Ok(ready.pop_front().map(|document| (0, document))),
+            Self::Events(..) => None,
+            Self::Counters(ready, current, _) => {
+                *current = ready.pop_front()?;
+                Some(0)
+            }
         }
+    }
+
+    /// Returns whether the row matches a filter, which reads these fields, or all.
+    fn is_match(&self, filter: &ReadingFilter<'_>) -> Result<bool> {
+        let part;
+        let document = match (self, filter.fields) {
+            (Self::Counters(_, current, _), _) => current,
+            (Self::Events(..), Some(fields)) if fields.is_empty() => &Document::new(),
+            (Self::Events(events, next), Some(fields)) => {
+                part = events.part(*next - 1, |name| fields.contains(name))?;
+                &part
+            }
+            (Self::Events(events, next), None) => {
+                part = events.document(*next - 1)?;
+                &part
+            }
+        };
+        Ok(filter.filter.matches(document, filter.expressions)?)
+    }
+
+    /// Returns the document of the row.
+    fn document(&self, encodes: bool) -> query::Result<AnswerDocument> {
+        Ok(match self {
+            Self::Events(events, next) if encodes => {
+                AnswerDocument::of_encoded(events.encoded(*next - 1)?)
+            }
+            Self::Events(events, next) => AnswerDocument::new(events.document(*next - 1)?),
+            Self::Counters(_, current, _) => AnswerDocument::new(current.clone()),
+        })
     }
 
     /// Takes the next batch of the answer.
     fn push(rows: &mut Option<Self>, batch: &RecordBatch, form: RowForm) -> query::Result<()> {
         match rows {
-            Some(Self::Counters(ready, documents)) => {
+            Some(Self::Counters(ready, _, documents)) => {
                 let mut made = Vec::new();
                 documents.push(batch, &mut made)?;
                 ready.extend(made);
@@ -128,10 +170,17 @@ impl ReadRows {
 
     /// Takes the end of the answer.
     fn end(&mut self) {
-        if let Self::Counters(ready, documents) = self {
+        if let Self::Counters(ready, _, documents) = self {
             ready.extend(documents.finish());
         }
     }
+}
+
+/// A filter with the fields that it reads, `None` for all.
+struct ReadingFilter<'a> {
+    filter: &'a Filter,
+    fields: Option<&'a BTreeSet<String>>,
+    expressions: &'a ExpressionContext,
 }
 
 /// The terms on which documents are read.
@@ -201,6 +250,8 @@ impl DocumentReading {
             answer,
             figures: None,
             form: form.unwrap_or(RowForm::Level),
+            tested: terms.filter.fields(),
+            encodes: false,
             filter: terms.filter,
             expressions: terms.expressions,
             rows: form.and_then(ReadRows::none),
@@ -215,20 +266,43 @@ impl DocumentReading {
         figures.or(self.figures.clone()).unwrap_or_default()
     }
 
+    /// Reads documents as they are sent.
+    pub(super) fn encode(&mut self) {
+        self.encodes = true;
+    }
+
     /// Returns the next document that matches, with the sequence number of its event.
     ///
     /// # Errors
     /// The errors of the query, or the time is over; there is no next document then.
-    pub(super) async fn next(&mut self) -> Result<Option<(u64, Document)>> {
+    pub(super) async fn next(&mut self) -> Result<Option<(u64, AnswerDocument)>> {
+        let Some(seq) = self.next_match().await? else {
+            return Ok(None);
+        };
+        let document = self.rows.as_ref().map(|rows| rows.document(self.encodes));
+        Ok(document.transpose()?.map(|document| (seq, document)))
+    }
+
+    /// Goes to the next row whose document matches, and returns the sequence number of its event.
+    ///
+    /// # Errors
+    /// As those of [`Self::next`].
+    pub(super) async fn next_match(&mut self) -> Result<Option<u64>> {
         loop {
-            while let Some((seq, document)) = self.next_read()? {
+            while let Some(seq) = self.rows.as_mut().and_then(ReadRows::advance) {
                 if self.turn.elapsed() > TURN {
                     check(self.expressions.deadline)?;
                     tokio::task::yield_now().await;
                     self.turn = Instant::now();
                 }
-                if self.filter.matches(&document, &self.expressions)? {
-                    return Ok(Some((seq, document)));
+                let filter = ReadingFilter {
+                    filter: &self.filter,
+                    fields: self.tested.as_ref(),
+                    expressions: &self.expressions,
+                };
+                let rows = self.rows.as_ref();
+                if rows.map_or(Ok(false), |rows| rows.is_match(&filter))? {
+                    return Ok(Some(seq));
                 }
             }
             let Some(answer) = &mut self.answer else {
@@ -249,10 +323,6 @@ impl DocumentReading {
         if let Some(answer) = self.answer.take() {
             self.figures = Some(answer.figures());
         }
-    }
-
-    fn next_read(&mut self) -> query::Result<Option<(u64, Document)>> {
-        self.rows.as_mut().map_or(Ok(None), ReadRows::next)
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::Document;
+use bson::raw::{RawDocumentBuf, cstr};
 use futures::FutureExt as _;
 
 use super::Mongo;
@@ -34,9 +34,15 @@ const FIRST_BYTES_MAX: usize = 48 << 10;
 const TLS_MAJOR: u8 = 3;
 
 /// Completes the answer of a command that has not failed.
-fn good(mut answer: Document) -> Document {
-    answer.insert("ok", 1.0);
+fn good(mut answer: RawDocumentBuf) -> RawDocumentBuf {
+    answer.append(cstr!("ok"), 1.0);
     answer
+}
+
+/// Returns the answer of a command that failed.
+fn failed(error: &CommandError, has_identity: bool) -> RawDocumentBuf {
+    let answer = commands::encoded(error.answer(has_identity));
+    answer.expect("BUG: names of errors have no zero")
 }
 
 /// The session of a client.
@@ -133,41 +139,40 @@ impl MongoConnection {
         }
     }
 
-    async fn answer(&mut self, message: &MongoMessage) -> Result<Document, Broken> {
+    async fn answer(&mut self, message: &MongoMessage) -> Result<RawDocumentBuf, Broken> {
         let name = message.name().unwrap_or_default();
-        if name == "update" || commands::is_read(name) {
-            let answered = self.compute(name, message).await;
-            return Ok(answered.unwrap_or_else(|error| error.answer(message.has_identity())));
-        }
-        let command = match MongoCommand::of(message, commands::OTHER_BYTES_MAX) {
-            Ok(command) => command,
-            Err(error) => return Ok(error.answer(false)),
+        let answered = match name == "update" || commands::is_read(name) {
+            true => self.compute(name, message).await,
+            false => match MongoCommand::of(message, commands::OTHER_BYTES_MAX) {
+                Err(error) => return Ok(failed(&error, false)),
+                Ok(command) => {
+                    let answered = commands::run(self, &command, message).await;
+                    answered.and_then(commands::encoded)
+                }
+            },
         };
-        let answered = commands::run(self, &command, message).await;
-        Ok(match answered {
-            Ok(answer) => good(answer),
-            Err(error) => error.answer(message.has_identity()),
-        })
+        let has_identity = message.has_identity();
+        Ok(answered.map_or_else(|error| failed(&error, has_identity), good))
     }
 
     /// Answers a command that may compute for long, in turns of its account: one account holds up
     /// no other one.
-    async fn compute(&mut self, name: &str, message: &MongoMessage) -> Result<Document> {
+    async fn compute(&mut self, name: &str, message: &MongoMessage) -> Result<RawDocumentBuf> {
         let client = self.client(name)?;
         let turns = client.share().turns();
         let mongo = Arc::clone(&self.mongo);
         let caller = commands::Caller {
             mongo: Arc::clone(&mongo),
-            client,
+            client: client.clone(),
         };
         let (message, length) = (message.clone(), message.length());
-        let answer = async { commands::compute(caller, message).await.map(good) }.boxed();
+        let answer = commands::compute(caller, message).boxed();
         let computing = &mongo.serving.computing;
         let answer = computing.run(turns, Length::of(length), answer);
         match commands::is_read(name) {
             true => {
                 let reading = async {
-                    let _memory = mongo.decoding(length).await;
+                    let _memory = mongo.decoding(client.share(), length).await;
                     answer.await
                 };
                 self.until_gone(reading).await?

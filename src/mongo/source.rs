@@ -1,93 +1,16 @@
 //! The documents of an answer, one after the other, whatever makes them.
 
-use std::collections::VecDeque;
-
-use bson::Document;
 use query::QueryStats;
-use query::mongo::{KeptBytes, PipelineRun, StageFlow, encoded_bytes};
+use query::mongo::{GroupResults, KeptBytes, PipelineRun, StageFlow};
 
-use super::error::{CommandError, Result, code};
+use super::document::{AnswerDocument, WaitingDocuments};
+use super::error::Result;
 use super::reading::DocumentReading;
 use super::tail::TailReading;
 
 /// Bytes of documents that are read ahead, so that a query of few documents ends at once and does
 /// not wait for the next batch of its client.
 const AHEAD_BYTES: usize = 4 << 20;
-
-/// Documents that wait, with the bytes that they have in BSON.
-#[derive(Debug, Default)]
-pub(super) struct WaitingDocuments {
-    documents: VecDeque<WaitingDocument>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-enum WaitingDocument {
-    Ready(Document, usize),
-    /// BSON: a decoded document takes ten times the memory.
-    Packed(Vec<u8>),
-}
-
-impl WaitingDocument {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Ready(_, bytes) => *bytes,
-            Self::Packed(bytes) => bytes.len(),
-        }
-    }
-}
-
-impl WaitingDocuments {
-    pub(super) fn push(&mut self, document: Document) {
-        let bytes = encoded_bytes(&document);
-        self.bytes += bytes;
-        self.documents
-            .push_back(WaitingDocument::Ready(document, bytes));
-    }
-
-    /// Returns the bytes of the next document.
-    pub(super) fn next_bytes(&self) -> Option<usize> {
-        self.documents.front().map(WaitingDocument::bytes)
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Document> {
-        let document = self.documents.pop_front()?;
-        self.bytes -= document.bytes();
-        Some(match document {
-            WaitingDocument::Ready(document, _) => document,
-            WaitingDocument::Packed(bytes) => {
-                Document::from_reader(&bytes[..]).expect("BUG: it was a document")
-            }
-        })
-    }
-
-    /// Packs the documents, for a client that may take long to ask for them.
-    ///
-    /// # Errors
-    /// If one is no BSON.
-    pub(super) fn pack(&mut self) -> Result<()> {
-        for document in &mut self.documents {
-            if let WaitingDocument::Ready(ready, _) = document {
-                let mut bytes = ready.to_vec().map_err(|error| {
-                    let message = format!("a document cannot be sent: {error}");
-                    CommandError::new(code::BAD_VALUE, message)
-                })?;
-                bytes.shrink_to_fit();
-                *document = WaitingDocument::Packed(bytes);
-            }
-        }
-        self.bytes = self.documents.iter().map(WaitingDocument::bytes).sum();
-        Ok(())
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.documents.is_empty()
-    }
-}
 
 /// Documents of a collection: a short answer in the order of arrival, a longer one in any order.
 pub(super) struct ArrivalReading {
@@ -108,7 +31,7 @@ impl ArrivalReading {
         while bytes < AHEAD_BYTES && !has_ended {
             match reading.next().await? {
                 Some((seq, document)) => {
-                    bytes += encoded_bytes(&document);
+                    bytes += document.bytes();
                     read.push((seq, document));
                     has_ended = read.len() as u64 >= most;
                 }
@@ -134,7 +57,7 @@ impl ArrivalReading {
     ///
     /// # Errors
     /// The errors of reading; there is no next document then.
-    pub(super) async fn next(&mut self) -> Result<Option<Document>> {
+    pub(super) async fn next(&mut self) -> Result<Option<AnswerDocument>> {
         if let Some(document) = self.first.pop() {
             return Ok(Some(document));
         }
@@ -162,16 +85,59 @@ impl ArrivalReading {
         self.first.pack()
     }
 
-    fn has_ended(&self) -> bool {
+    /// Returns whether it is known that there is no next document.
+    pub(super) fn has_ended(&self) -> bool {
         self.first.is_empty() && self.has_ended
+    }
+}
+
+/// The input of a pipeline.
+enum PipelineInput {
+    Documents(ArrivalReading),
+    /// Groups that were made of columns, for the stages behind.
+    Groups(GroupResults),
+}
+
+impl PipelineInput {
+    async fn next(&mut self) -> Result<Option<AnswerDocument>> {
+        match self {
+            Self::Documents(reading) => reading.next().await,
+            Self::Groups(groups) => {
+                let next = groups.next_encoded().transpose()?;
+                Ok(next.map(AnswerDocument::of_encoded))
+            }
+        }
+    }
+
+    fn figures(&self) -> QueryStats {
+        match self {
+            Self::Documents(reading) => reading.figures(),
+            Self::Groups(_) => QueryStats::default(),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Documents(reading) => reading.held_bytes(),
+            // They are kept bytes of the pipeline.
+            Self::Groups(_) => 0,
+        }
+    }
+
+    fn pack(&mut self) -> Result<()> {
+        match self {
+            Self::Documents(reading) => reading.pack(),
+            Self::Groups(_) => Ok(()),
+        }
     }
 }
 
 /// The results of a pipeline.
 pub(super) struct PipelineReading {
-    /// The documents that the pipeline has not taken; `None` once it takes no more.
-    reading: Option<ArrivalReading>,
-    run: PipelineRun,
+    /// The input that is left; `None` once the pipeline takes no more.
+    input: Option<PipelineInput>,
+    /// The stages; `None` if the input is the results.
+    run: Option<PipelineRun>,
     kept: KeptBytes,
     results: WaitingDocuments,
     /// The figures of the queries that have ended.
@@ -186,9 +152,26 @@ impl PipelineReading {
         (run, kept): (PipelineRun, KeptBytes),
         figures: QueryStats,
     ) -> Self {
+        let input = Some(PipelineInput::Documents(reading));
         Self {
             figures,
-            reading: Some(reading),
+            input,
+            run: Some(run),
+            kept,
+            results: WaitingDocuments::default(),
+        }
+    }
+
+    /// Goes on with groups, and the stages behind them if there are any, after queries with these
+    /// figures.
+    pub(super) fn of_groups(
+        (groups, run): (GroupResults, Option<PipelineRun>),
+        kept: KeptBytes,
+        figures: QueryStats,
+    ) -> Self {
+        Self {
+            figures,
+            input: Some(PipelineInput::Groups(groups)),
             run,
             kept,
             results: WaitingDocuments::default(),
@@ -199,26 +182,33 @@ impl PipelineReading {
     ///
     /// # Errors
     /// The errors of reading and of the stages; there is no next result then.
-    pub(super) async fn next(&mut self) -> Result<Option<Document>> {
+    pub(super) async fn next(&mut self) -> Result<Option<AnswerDocument>> {
         loop {
             if let Some(result) = self.results.pop() {
                 return Ok(Some(result));
             }
-            let Some(reading) = &mut self.reading else {
+            let Some(input) = &mut self.input else {
                 return Ok(None);
             };
+            let next = input.next().await?;
+            let Some(run) = &mut self.run else {
+                if next.is_none() {
+                    self.input = None;
+                }
+                return Ok(next);
+            };
             let mut made = Vec::new();
-            let flow = match reading.next().await? {
-                Some(document) => self.run.push(document, &mut made)?,
+            let flow = match next {
+                Some(document) => run.push(document.into_document(), &mut made)?,
                 None => StageFlow::Done,
             };
             if flow == StageFlow::Done {
-                self.figures.add_read(&reading.figures());
-                self.reading = None;
-                self.run.finish(&mut made)?;
+                self.figures.add_read(&input.figures());
+                self.input = None;
+                run.finish(&mut made)?;
             }
             for result in made {
-                self.results.push(result);
+                self.results.push(AnswerDocument::new(result));
             }
         }
     }
@@ -229,8 +219,22 @@ impl PipelineReading {
     }
 
     fn held_bytes(&self) -> usize {
-        let ahead = self.reading.as_ref().map(ArrivalReading::held_bytes);
+        let ahead = self.input.as_ref().map(PipelineInput::held_bytes);
         self.results.bytes() + self.kept.kept() + ahead.unwrap_or(0)
+    }
+
+    fn has_ended(&self) -> bool {
+        let is_done = match (&self.input, &self.run) {
+            (None, _) => true,
+            (Some(PipelineInput::Groups(groups)), None) => groups.is_empty(),
+            (Some(_), _) => false,
+        };
+        is_done && self.results.is_empty()
+    }
+
+    fn pack(&mut self) -> Result<()> {
+        self.results.pack()?;
+        self.input.as_mut().map_or(Ok(()), PipelineInput::pack)
     }
 }
 
@@ -248,7 +252,7 @@ impl DocumentSource {
     ///
     /// # Errors
     /// The errors of reading; there is no next document then.
-    pub(super) async fn next(&mut self) -> Result<Option<Document>> {
+    pub(super) async fn next(&mut self) -> Result<Option<AnswerDocument>> {
         match self {
             Self::Reading(reading) => reading.next().await,
             Self::Pipeline(results) => results.next().await,
@@ -265,13 +269,7 @@ impl DocumentSource {
         match self {
             Self::Reading(reading) => reading.pack(),
             Self::Tail(tail) => tail.pack(),
-            Self::Pipeline(results) => {
-                results.results.pack()?;
-                results
-                    .reading
-                    .as_mut()
-                    .map_or(Ok(()), ArrivalReading::pack)
-            }
+            Self::Pipeline(results) => results.pack(),
             Self::Ready(documents) => documents.pack(),
         }
     }
@@ -290,39 +288,9 @@ impl DocumentSource {
     pub(super) fn has_ended(&self) -> bool {
         match self {
             Self::Reading(reading) => reading.has_ended(),
-            Self::Pipeline(results) => results.reading.is_none() && results.results.is_empty(),
+            Self::Pipeline(results) => results.has_ended(),
             Self::Tail(tail) => tail.has_ended(),
             Self::Ready(documents) => documents.is_empty(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bson::{Bson, Decimal128, doc, oid::ObjectId};
-
-    use super::*;
-
-    #[test]
-    fn packed_documents_come_back_as_they_were_and_in_order() {
-        let all = [
-            doc! { "_id": ObjectId::from_bytes([7; 12]), "n": [1, 2_i64, 0.5, Bson::Null] },
-            doc! {},
-            doc! { "t": bson::DateTime::from_millis(-1), "d": Bson::Decimal128(Decimal128::from_bytes([1; 16])) },
-            doc! { "a": { "b": { "c": "x".repeat(1000) } }, "": Bson::MinKey },
-        ];
-        let mut waiting = WaitingDocuments::default();
-        let (first, later) = all.split_at(2);
-        first.iter().cloned().for_each(|d| waiting.push(d));
-        let bytes = waiting.bytes();
-        waiting.pack().expect("packs");
-        assert_eq!(waiting.bytes(), bytes);
-        later.iter().cloned().for_each(|d| waiting.push(d));
-        for document in &all {
-            let encoded = document.to_vec().expect("BSON").len();
-            assert_eq!(waiting.next_bytes(), Some(encoded));
-            assert_eq!(waiting.pop().as_ref(), Some(document));
-        }
-        assert!(waiting.is_empty() && waiting.bytes() == 0);
     }
 }

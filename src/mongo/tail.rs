@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bson::Document;
 use storage::Snapshot;
 
+use super::document::AnswerDocument;
 use super::error::Result;
 use super::namespace::Collection;
 use super::reading::{DocumentReading, ReadingTerms, RowForm};
@@ -54,7 +54,7 @@ impl TailReading {
     ///
     /// # Errors
     /// The errors of reading.
-    pub(super) async fn next(&mut self) -> Result<Option<Document>> {
+    pub(super) async fn next(&mut self) -> Result<Option<AnswerDocument>> {
         if self.reading.is_none() {
             self.read_on().await?;
         }

@@ -90,6 +90,7 @@ struct Taken {
     parsing_short: Arc<Semaphore>,
     parsing_long: Arc<Semaphore>,
     computing: Arc<Semaphore>,
+    decoded_kib: Arc<Semaphore>,
     bulk: Arc<Semaphore>,
 }
 
@@ -102,6 +103,7 @@ impl Taken {
             parsing_short: Arc::new(Semaphore::new(parts.parsing_short)),
             parsing_long: Arc::new(Semaphore::new(parts.parsing_long)),
             computing: Arc::new(Semaphore::new(parts.computing)),
+            decoded_kib: Arc::new(Semaphore::new(parts.decoded_kib)),
             bulk: Arc::new(Semaphore::new(1)),
         }
     }
@@ -334,6 +336,19 @@ impl Share {
     /// Returns the turns of the client's work outside of the engine.
     pub(crate) fn turns(&self) -> Option<Arc<Semaphore>> {
         self.client().map(|client| Arc::clone(&client.computing))
+    }
+
+    /// Waits until the client may decode a command of so many KiB, or of its whole share.
+    pub(crate) async fn decode(&self, kib: usize) -> Option<ClientPlace> {
+        let client = self.client()?;
+        let kib = u32::try_from(kib.min(client.parts.decoded_kib)).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&client.decoded_kib)
+            .acquire_many_owned(kib)
+            .await;
+        Some(ClientPlace {
+            _permit: permit.expect("BUG: the places are never closed"),
+            _taken: Arc::clone(client),
+        })
     }
 
     /// Waits until the client may parse one more body of a length.

@@ -200,6 +200,11 @@ impl CountedDocuments {
         self.times.is_empty()
     }
 
+    /// Returns the fields of the rows, and the numbers of equal documents.
+    pub fn columns(&self) -> (&EventDocuments, &[u64]) {
+        (&self.documents, &self.times)
+    }
+
     /// Returns the document of a row, and the number of those that are equal: 0 for the row of no
     /// documents.
     ///

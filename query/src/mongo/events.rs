@@ -7,12 +7,18 @@
 //! access log are fields with fixed types, null where they are null.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, UInt64Type};
-use bson::{Bson, Document, RawDocument};
+use arrow::datatypes::{
+    DataType, Float64Type, Int16Type, Int64Type, TimeUnit, TimestampMicrosecondType, UInt64Type,
+};
+use bson::oid::ObjectId;
+use bson::raw::{CString, RawBsonRef, cstr};
+use bson::{Bson, DateTime, Document, RawDocument};
 use storage::{ID, REST, SEQ, StreamKind, TIME, TIME_SOURCE, access_fields};
 
 use crate::answer::document::{LEFT_OUT, id, plain, value};
 use crate::error::{Error, Result};
+use crate::mongo::encoding::{begin_document, end_document, put_element};
+use crate::mongo::pipeline::{FieldPlace, FieldRows};
 
 /// The rows of a batch, to be read as documents.
 #[derive(Debug)]
@@ -24,6 +30,8 @@ pub struct EventDocuments {
     seq: Option<ArrayRef>,
     /// The other columns.
     fields: Vec<FieldColumn>,
+    /// `_id` is a text, and all other columns have a `key`.
+    is_flat: bool,
 }
 
 /// A column that is a field of documents.
@@ -31,8 +39,67 @@ pub struct EventDocuments {
 struct FieldColumn {
     name: String,
     path: Vec<String>,
+    /// The name in BSON of a field at the top whose values are scalars.
+    key: Option<CString>,
     values: ArrayRef,
     form: FieldForm,
+}
+
+impl FieldColumn {
+    fn new(name: &str, values: &ArrayRef, kind: StreamKind) -> Self {
+        let path: Vec<String> = name.split('.').map(str::to_owned).collect();
+        let is_scalar = path.len() == 1 && is_scalar(values.data_type());
+        Self {
+            key: CString::try_from(name).ok().filter(|_| is_scalar),
+            name: name.to_owned(),
+            path,
+            values: values.clone(),
+            form: FieldForm::of(name, kind),
+        }
+    }
+
+    /// Returns the value of a row, if the column has a `key`; `None` for a missing one.
+    fn scalar(&self, row: usize) -> Option<RawBsonRef<'_>> {
+        if self.values.is_null(row) {
+            return (self.form == FieldForm::Fixed).then_some(RawBsonRef::Null);
+        }
+        let values = &self.values;
+        Some(match values.data_type() {
+            DataType::Boolean => RawBsonRef::Boolean(values.as_boolean().value(row)),
+            DataType::Int16 => {
+                RawBsonRef::Int32(values.as_primitive::<Int16Type>().value(row).into())
+            }
+            DataType::Int64 => {
+                let number = values.as_primitive::<Int64Type>().value(row);
+                match i32::try_from(number) {
+                    Ok(short) if self.form == FieldForm::Inserted => RawBsonRef::Int32(short),
+                    _ => RawBsonRef::Int64(number),
+                }
+            }
+            DataType::Float64 => {
+                RawBsonRef::Double(values.as_primitive::<Float64Type>().value(row))
+            }
+            DataType::Utf8View => RawBsonRef::String(values.as_string_view().value(row)),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                let us = values.as_primitive::<TimestampMicrosecondType>().value(row);
+                RawBsonRef::DateTime(DateTime::from_millis(us.div_euclid(1000)))
+            }
+            other => unreachable!("BUG: {other} has no scalar form"),
+        })
+    }
+}
+
+/// Returns whether the values of a column are scalars of BSON.
+fn is_scalar(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::Int16
+            | DataType::Int64
+            | DataType::Float64
+            | DataType::Utf8View
+            | DataType::Timestamp(TimeUnit::Microsecond, _)
+    )
 }
 
 /// The form of a column's values as a field.
@@ -70,15 +137,17 @@ impl EventDocuments {
         let own = [ID, TIME_SOURCE, REST, SEQ];
         let fields = all
             .filter(|(field, _)| !own.contains(&field.name().as_str()))
-            .map(|(field, values)| FieldColumn {
-                name: field.name().clone(),
-                path: field.name().split('.').map(str::to_owned).collect(),
-                values: values.clone(),
-                form: FieldForm::of(field.name(), kind),
-            });
+            .map(|(field, values)| FieldColumn::new(field.name(), values, kind));
+        let fields: Vec<FieldColumn> = fields.collect();
+        let id = column(ID);
+        let is_text = id
+            .as_ref()
+            .is_none_or(|id| *id.data_type() == DataType::Utf8View);
+        let is_flat = is_text && fields.iter().all(|field| field.key.is_some());
         Ok(Self {
-            fields: fields.collect(),
-            id: column(ID),
+            is_flat,
+            fields,
+            id,
             time_source: column(TIME_SOURCE),
             rest: column(REST).filter(|rest| *rest.data_type() == DataType::Binary),
             seq: column(SEQ),
@@ -120,6 +189,43 @@ impl EventDocuments {
     /// # Errors
     /// [`Error::Invalid`] when the overflow column holds no document.
     pub fn document(&self, row: usize) -> Result<Document> {
+        self.part(row, |_| true)
+    }
+
+    /// Returns the document of a row in BSON.
+    ///
+    /// # Errors
+    /// As those of [`Self::document`], and when the name of a field has a zero.
+    pub fn encoded(&self, row: usize) -> Result<Vec<u8>> {
+        if !self.is_flat || self.has_rest(row) {
+            let encoded = self.document(row)?.to_vec();
+            return encoded.map_err(|e| Error::invalid(format!("a document has no BSON: {e}")));
+        }
+        let mut out = Vec::with_capacity(256);
+        let begin = begin_document(&mut out);
+        if let Some(id) = self.id.as_ref().filter(|id| id.is_valid(row)) {
+            let text = id.as_string_view().value(row);
+            let id = ObjectId::parse_str(text).map(RawBsonRef::ObjectId);
+            put_element(
+                &mut out,
+                cstr!("_id"),
+                id.unwrap_or(RawBsonRef::String(text)),
+            );
+        }
+        for (place, field) in self.fields.iter().enumerate() {
+            if let (Some(key), Some(value)) = (&field.key, self.value(place, row)) {
+                put_element(&mut out, key, value);
+            }
+        }
+        end_document(&mut out, begin);
+        Ok(out)
+    }
+
+    /// Returns the fields of a row whose names at the top pass a test, and maybe others.
+    ///
+    /// # Errors
+    /// As those of [`Self::document`].
+    pub fn part(&self, row: usize, wants: impl Fn(&str) -> bool) -> Result<Document> {
         let mut document = Document::new();
         let mut rest = Vec::new();
         if let Some(column) = self.rest.as_ref().filter(|rest| rest.is_valid(row)) {
@@ -132,24 +238,21 @@ impl EventDocuments {
         let (ids, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(name, _)| is_id(name));
         match &self.id {
             _ if !ids.is_empty() => put_all(&mut document, ids),
-            Some(column) if column.is_valid(row) => {
+            Some(column) if column.is_valid(row) && wants(ID) => {
                 document.insert(ID, id(column, row)?);
             }
             _ => {}
         }
-        let is_elsewhere = self
-            .time_source
-            .as_ref()
-            .is_some_and(|from| from.is_valid(row));
         for column in &self.fields {
             let FieldColumn {
                 name,
                 path,
                 values,
                 form,
+                ..
             } = column;
             let is_missing = values.is_null(row) && *form != FieldForm::Fixed;
-            if is_missing || (is_elsewhere && name == TIME) {
+            if is_missing || self.is_elsewhere(name, row) || !wants(&path[0]) {
                 continue;
             }
             let value = value(name, values, row)?;
@@ -161,6 +264,38 @@ impl EventDocuments {
         }
         put_all(&mut document, others);
         Ok(document)
+    }
+
+    fn has_rest(&self, row: usize) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.is_valid(row))
+    }
+
+    /// Returns whether a field is the time, and the event has that from elsewhere.
+    fn is_elsewhere(&self, name: &str, row: usize) -> bool {
+        let source = self.time_source.as_ref().filter(|_| name == TIME);
+        source.is_some_and(|from| from.is_valid(row))
+    }
+}
+
+/// The fields of rows with nothing in the overflow column.
+impl FieldRows for EventDocuments {
+    fn field(&self, name: &str) -> Option<FieldPlace> {
+        let mut found = FieldPlace::Nowhere;
+        for (place, field) in self.fields.iter().enumerate() {
+            if field.path[0] == name {
+                field.key.as_ref()?;
+                found = FieldPlace::At(place);
+            }
+        }
+        Some(found)
+    }
+
+    fn value(&self, place: usize, row: usize) -> Option<RawBsonRef<'_>> {
+        let field = &self.fields[place];
+        match self.is_elsewhere(&field.name, row) {
+            true => None,
+            false => field.scalar(row),
+        }
     }
 }
 

@@ -16,6 +16,8 @@ mod pattern;
 mod predicate;
 mod work;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bson::{Bson, Document};
 
 use self::comparison::ComparedBy;
@@ -23,7 +25,7 @@ use self::parse::FilterParser;
 use self::predicate::{ElementCondition, Predicate};
 use self::work::MatchWork;
 use crate::mongo::error::Result;
-use crate::mongo::expression::{Expression, ExpressionContext, ExpressionScope};
+use crate::mongo::expression::{Expression, ExpressionContext, ExpressionScope, FieldUses};
 use crate::mongo::path::{DottedPath, PathRoot};
 
 /// Maximum levels of a filter, and of a value in it.
@@ -108,6 +110,12 @@ impl Filter {
         work.finish(is_match)
     }
 
+    /// Returns the names of the fields on which a match depends; `None` if it may depend on all.
+    pub fn fields(&self) -> Option<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        self.root.add_fields(&mut names).then_some(names)
+    }
+
     /// Returns whether a document matches if it meets all conjuncts.
     pub(super) fn is_conjunction(&self) -> bool {
         self.root.is_conjunction()
@@ -167,6 +175,32 @@ impl DocumentCondition {
             Self::None(conditions) => !conditions.iter().any(|c| c.matches(root, work)),
             Self::Field(path, predicates) => predicates.iter().all(|p| p.holds(path, root, work)),
             Self::Expression(expression) => work.is_true(expression),
+        }
+    }
+
+    /// Adds the names of the fields that are read; returns false if they may be all.
+    fn add_fields(&self, into: &mut BTreeSet<String>) -> bool {
+        let first = |path: &str| path.split('.').next().unwrap_or(path).to_owned();
+        match self {
+            Self::All(conditions) | Self::Any(conditions) | Self::None(conditions) => {
+                conditions.iter().all(|c| c.add_fields(into))
+            }
+            Self::Field(path, _) => {
+                into.insert(first(path.as_str()));
+                true
+            }
+            Self::Expression(expression) => {
+                let mut uses = FieldUses::default();
+                expression.add_uses(&mut uses);
+                let fields = uses.fields();
+                into.extend(
+                    fields
+                        .into_iter()
+                        .flat_map(BTreeMap::keys)
+                        .map(|path| first(path)),
+                );
+                fields.is_some()
+            }
         }
     }
 

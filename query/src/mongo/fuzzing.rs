@@ -15,6 +15,7 @@ use bson::{Bson, DateTime, Document, RawDocument, doc};
 use crate::mongo::error::Result;
 use crate::mongo::expression::{DateGrain, ExpressionContext, ExpressionScope, FieldUses};
 use crate::mongo::filter::{Conjunct, ConjunctTest};
+use crate::mongo::pipeline::columns::documents::group_documents;
 use crate::mongo::value::{compare, put_key};
 use crate::mongo::{
     DistinctValues, Filter, KeptBytes, Pipeline, PipelineContext, PipelineSink, Projection, Sort,
@@ -25,8 +26,9 @@ use crate::mongo::{
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// Maximum levels of an input, as the listener has it for commands.
 const LEVELS_MAX: usize = 200;
-/// The time for an input.
-const TIME_MAX: Duration = Duration::from_secs(1);
+/// The time for an input. Changes often make an expression endless, and a fuzzer would spend most
+/// of its time on those.
+const TIME_MAX: Duration = Duration::from_millis(if cfg!(fuzzing) { 20 } else { 1000 });
 /// The bytes that a sort or the stages of a pipeline may keep.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 /// The time of `$$NOW`.
@@ -279,24 +281,31 @@ impl<'a> FuzzedQuery<'a> {
     }
 
     /// Asserts that a document pushed three times has the results of its read fields, counted as
-    /// three.
+    /// three: as documents, and as columns.
     fn check_counted(&self, pipeline: &Pipeline) {
         let uses = pipeline.counted_inputs(0);
         let Some(fields) = uses.as_ref().and_then(FieldUses::fields) else {
             return;
         };
         let documents = self.documents.iter();
-        let mut documents = documents.filter(|d| !d.values().any(has_array));
+        let documents = documents.filter(|d| !d.values().any(has_array));
+        let documents: Vec<&Document> = documents.collect();
+        let parts: Vec<Document> = documents.iter().map(|d| read_part(d, fields)).collect();
         let (single, counted) = (self.surroundings(), self.surroundings());
         let (mut run, mut counted_run) = (pipeline.start(0, &single), pipeline.start(0, &counted));
         let (mut results, mut counted_results) = (Vec::new(), Vec::new());
-        let mut push = |document: &Document| {
+        let mut push = |(document, part): (&&Document, &Document)| {
             for _ in 0..3 {
-                run.push(document.clone(), &mut results)?;
+                run.push((*document).clone(), &mut results)?;
             }
-            counted_run.push_times(read_part(document, fields), 3)
+            counted_run.push_times(part.clone(), 3)
         };
-        if documents.try_for_each(&mut push).is_err() {
+        if documents
+            .iter()
+            .zip(&parts)
+            .try_for_each(&mut push)
+            .is_err()
+        {
             return;
         }
         let ends = (
@@ -309,6 +318,12 @@ impl<'a> FuzzedQuery<'a> {
                 "{pipeline:?}"
             );
             assert_eq!(counted.kept.kept(), 0, "nothing is kept at the end");
+            let columns = self.surroundings();
+            if let Some(groups) = pipeline.start_columns(0, &columns) {
+                let grouped = group_documents(groups, &parts, &vec![3; parts.len()]);
+                let grouped = grouped.map(|(results, _)| encoded(&results));
+                assert_same(&grouped, &Ok(encoded(&counted_results)), pipeline);
+            }
         }
     }
 

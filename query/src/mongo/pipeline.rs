@@ -8,6 +8,7 @@
 //! * `$out` and `$merge` are the last stage, and nothing here writes.
 
 mod bucket;
+pub(in crate::mongo) mod columns;
 mod flow;
 mod group;
 mod inputs;
@@ -23,6 +24,7 @@ mod unwind;
 
 use bson::{DateTime, Document};
 
+pub use self::columns::{ColumnGroups, FieldPlace, FieldRows, GroupResults};
 pub use self::flow::StageFlow;
 pub(in crate::mongo) use self::group::GroupSpec;
 pub use self::kept::KeptBytes;

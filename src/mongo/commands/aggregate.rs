@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
 use ingest::Format;
 use query::QueryStats;
 use query::mongo::{
@@ -13,8 +14,9 @@ use query::mongo::{
 use super::read::{Caller, CollectionRead, counted, refuse_collation, surroundings};
 use super::write::{BatchRecords, WriteTerms, store};
 use crate::mongo::command::{MongoCommand, number};
-use crate::mongo::counted::push_counted;
+use crate::mongo::counted::CountedRun;
 use crate::mongo::cursor::MongoCursor;
+use crate::mongo::document::DocumentBatch;
 use crate::mongo::error::{CommandError, Result, code};
 use crate::mongo::namespace::Collection;
 use crate::mongo::reading::{DocumentReading, RowForm};
@@ -34,7 +36,10 @@ const FIELDS: [&str; 7] = [
 const KEPT_BYTES_MAX: usize = 100 << 20;
 
 /// `aggregate`
-pub(super) async fn aggregate(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
+pub(super) async fn aggregate(
+    caller: &Caller,
+    command: &MongoCommand<'_>,
+) -> Result<RawDocumentBuf> {
     refuse_collation(command)?;
     command.check_fields(&FIELDS)?;
     if command.text("aggregate").is_err() {
@@ -61,8 +66,7 @@ pub(super) async fn aggregate(caller: &Caller, command: &MongoCommand<'_>) -> Re
     let reading = PipelineReading::begin(caller, command, &read, asked).await?;
     if let Some(terms) = output {
         write_results(caller, terms, reading).await?;
-        let none: [Bson; 0] = [];
-        return Ok(doc! { "cursor": { "firstBatch": none, "id": 0_i64, "ns": &read.namespace } });
+        return Ok(DocumentBatch::default().first(&read.namespace));
     }
     let source = DocumentSource::Pipeline(Box::new(reading));
     let options = read.batch(documents);
@@ -126,9 +130,7 @@ async fn write_results(
     let bytes_max = serving.config.server.batch_bytes_max.0;
     let (mut brought, mut bytes) = (BatchRecords::default(), 0);
     while let Some(result) = results.next().await? {
-        let result = result.to_vec().map_err(|error| {
-            CommandError::new(code::BAD_VALUE, format!("a result is no document: {error}"))
-        })?;
+        let result = result.into_encoded()?.into_bytes();
         bytes += result.len();
         if bytes as u64 > bytes_max {
             let message = format!(
@@ -172,9 +174,9 @@ impl PipelineReading {
             }
             _ => None,
         };
-        let mut run = asked.pipeline.start(asked.first_stage, &context);
         let client = &read.client;
         let Some((scan, kind)) = scan else {
+            let run = asked.pipeline.start(asked.first_stage, &context);
             let collection = &read.collection;
             let reading = DocumentReading::begin(serving, client, collection, terms).await?;
             let reading = ArrivalReading::begin(reading, u64::MAX).await?;
@@ -184,6 +186,7 @@ impl PipelineReading {
                 QueryStats::default(),
             ));
         };
+        let run = CountedRun::start(&asked.pipeline, asked.first_stage, &context);
         let ask = |question| {
             let snapshot = Arc::clone(&snapshot);
             serving.ask_at(client, snapshot, terms.session(), question)
@@ -192,14 +195,19 @@ impl PipelineReading {
         // it has one may wait for another that does the same.
         let deadline = context.expressions.deadline;
         let counted = ask(scan.counted).await?;
-        let figures = push_counted(counted, kind, &mut run, deadline).await?;
+        let (run, figures) = run.push(counted, kind, deadline).await?;
         let others = match scan.others {
             Some(others) => Some(ask(others).await?),
             None => None,
         };
         let others = DocumentReading::of_answer(client, (others, form), terms);
         let others = ArrivalReading::begin(others, u64::MAX).await?;
-        Ok(Self::new(others, (run, context.kept), figures))
+        Ok(match run {
+            CountedRun::Columns(groups) if others.has_ended() => {
+                Self::of_groups(groups.finish(), context.kept, figures)
+            }
+            run => Self::new(others, (run.into_run()?, context.kept), figures),
+        })
     }
 }
 

@@ -73,7 +73,7 @@ async fn read_all(
     let (filter, expressions) = filter(caller, command, field)?;
     let mut reading = read.begin(caller, command, filter, expressions).await?;
     let mut returned = 0;
-    while reading.next().await?.is_some() {
+    while reading.next_match().await?.is_some() {
         returned += 1;
     }
     Ok((returned, reading.figures()))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 use query::mongo::{DistinctValues, Projection};
 
@@ -41,7 +42,7 @@ const NOT_YET: [(&str, &str); 4] = [
 ];
 
 /// `find`
-pub(super) async fn find(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
+pub(super) async fn find(caller: &Caller, command: &MongoCommand<'_>) -> Result<RawDocumentBuf> {
     refuse_collation(command)?;
     command.check_fields(&FIND_FIELDS)?;
     for (name, hint) in NOT_YET {
@@ -127,7 +128,10 @@ impl Following {
 }
 
 /// `getMore`
-pub(super) async fn get_more(caller: &Caller, command: &MongoCommand<'_>) -> Result<Document> {
+pub(super) async fn get_more(
+    caller: &Caller,
+    command: &MongoCommand<'_>,
+) -> Result<RawDocumentBuf> {
     command.check_fields(&[
         "collection",
         "batchSize",
@@ -184,7 +188,7 @@ pub(super) async fn count(caller: &Caller, command: &MongoCommand<'_>) -> Result
         false => {
             let mut reading = read.begin(caller, command, filter, expressions).await?;
             let mut count = 0_u64;
-            while count < most && reading.next().await?.is_some() {
+            while count < most && reading.next_match().await?.is_some() {
                 count += 1;
             }
             count
@@ -205,7 +209,7 @@ pub(super) async fn distinct(caller: &Caller, command: &MongoCommand<'_>) -> Res
     let (filter, expressions) = filter(caller, command, "query")?;
     let mut reading = read.begin(caller, command, filter, expressions).await?;
     while let Some((_, document)) = reading.next().await? {
-        values.push(&document)?;
+        values.push(&document.into_document())?;
     }
     Ok(doc! { "values": values.finish() })
 }

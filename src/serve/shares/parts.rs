@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use super::Resource;
 use crate::config::Config;
-use crate::serve::UNACKNOWLEDGED_BYTES_MAX;
 use crate::serve::parsing::{self, Length};
 use crate::serve::places::Places;
+use crate::serve::{DECODED_KIB_MAX, UNACKNOWLEDGED_BYTES_MAX};
 
 /// The part of everything that one client can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub(crate) struct Parts {
     pub(super) parsing_short: usize,
     pub(super) parsing_long: usize,
     pub(super) computing: usize,
+    pub(super) decoded_kib: usize,
     pub(super) per_second: Option<NonZeroU32>,
 }
 
@@ -52,6 +53,7 @@ impl Parts {
             parsing_short: count(parsing::most(Length::Short)),
             parsing_long: count(parsing::most(Length::Long)),
             computing: count(parsing::most(Length::Long)),
+            decoded_kib: count(DECODED_KIB_MAX),
             per_second: NonZeroU32::new(server.client_requests_per_second),
         }
     }

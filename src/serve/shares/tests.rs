@@ -14,6 +14,7 @@ const PARTS: Parts = Parts {
     parsing_short: 1,
     parsing_long: 1,
     computing: 1,
+    decoded_kib: 1,
     per_second: None,
 };
 

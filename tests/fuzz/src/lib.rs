@@ -26,6 +26,7 @@ mod regex_steps;
 mod mongo {
     mod accumulator;
     mod distinct;
+    mod encoding;
     mod error;
     mod expression;
     mod filter;

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-    UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int16Array, Int64Array, RecordBatch,
+    StringArray, TimestampMicrosecondArray, UInt64Array,
 };
 use bson::oid::ObjectId;
 use bson::{DateTime, Document, doc};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
 
 use super::*;
 
@@ -68,6 +72,7 @@ fn a_document_is_as_it_was_inserted() {
     ];
     for (row, expected) in expected.into_iter().enumerate() {
         assert_eq!(events.document(row).unwrap(), expected, "{row}");
+        assert_eq!(events.encoded(row).unwrap(), expected.to_vec().unwrap());
         assert_eq!(events.seq(row), row as u64 + 8);
     }
 }
@@ -100,4 +105,92 @@ fn an_access_log_has_the_same_fields_in_every_document() {
     assert_eq!(events.document(0).unwrap(), first);
     let second = doc! { "host": null, "response_size": 6_i64, "site": "s", "more": 1_i32 };
     assert_eq!(events.document(1).unwrap(), second);
+}
+
+/// A column of some rows.
+fn column(rows: usize) -> impl Strategy<Value = ArrayRef> {
+    let text = prop_oneof!["[a-c]{0,3}", Just("507f1f77bcf86cd799439011".to_owned())];
+    let number = prop_oneof![-3..3_i64, any::<i64>()];
+    prop_oneof![
+        vec(option::of(text), rows).prop_map(|v| Arc::new(StringArray::from(v)) as ArrayRef),
+        vec(option::of(number), rows).prop_map(|v| Arc::new(Int64Array::from(v)) as ArrayRef),
+        vec(option::of(any::<i16>()), rows).prop_map(|v| Arc::new(Int16Array::from(v)) as ArrayRef),
+        vec(option::of(any::<bool>()), rows)
+            .prop_map(|v| Arc::new(BooleanArray::from(v)) as ArrayRef),
+        vec(option::of(any::<f64>()), rows)
+            .prop_map(|v| Arc::new(Float64Array::from(v)) as ArrayRef),
+        vec(option::of(any::<i32>().prop_map(i64::from)), rows).prop_map(times),
+    ]
+}
+
+fn batches() -> impl Strategy<Value = RecordBatch> {
+    let texts = |rows| vec(option::of("[a-z]{0,2}"), rows);
+    let documents = prop_oneof![
+        Just(doc! {}),
+        Just(doc! { "b": [1_i64], "x.y": 2_i64 }),
+        Just(doc! { "_id": 5_i64, "time": "x" }),
+    ];
+    let rows = 1..5_usize;
+    rows.prop_flat_map(move |rows| {
+        let names = subsequence(
+            vec!["b", "host", "response_size", "site", "n.c", "n.d.e"],
+            0..6,
+        );
+        let columns = vec(column(rows), 6);
+        let own = (
+            texts(rows),
+            texts(rows),
+            vec(option::of(documents.clone()), rows),
+        );
+        let time = vec(any::<i32>().prop_map(|us| Some(i64::from(us))), rows);
+        (names, columns, own, time, any::<[bool; 3]>())
+    })
+    .prop_map(|(names, columns, (ids, sources, rests), time, has)| {
+        let mut all: Vec<(&str, ArrayRef)> = vec![("time", times(time))];
+        all.extend(names.into_iter().zip(columns));
+        let own: [(&str, ArrayRef); 3] = [
+            ("_id", Arc::new(StringArray::from(ids))),
+            ("time_source", Arc::new(StringArray::from(sources))),
+            ("_rest", rest(rests)),
+        ];
+        all.extend(
+            own.into_iter()
+                .zip(has)
+                .filter(|(_, has)| *has)
+                .map(|(own, _)| own),
+        );
+        let all = all.into_iter().map(|(name, array)| (name, array, true));
+        RecordBatch::try_from_iter_with_nullable(all).unwrap()
+    })
+}
+
+proptest! {
+    #[test]
+    fn encoded_documents_and_single_fields_are_those_of_the_document(
+        batch in batches(), is_access in any::<bool>(),
+    ) {
+        let kind = if is_access { StreamKind::Access } else { StreamKind::Documents };
+        let events = EventDocuments::new(&batch, kind).unwrap();
+        for row in 0..events.len() {
+            let document = events.document(row).unwrap();
+            prop_assert_eq!(events.encoded(row).unwrap(), document.to_vec().unwrap());
+            for name in ["_id", "time", "b", "host", "response_size", "site", "n", "none"] {
+                let part = events.part(row, |wanted| wanted == name).unwrap();
+                prop_assert_eq!(part.get(name).map(bits), document.get(name).map(bits));
+                let place = events.field(name).filter(|_| !events.has_rest(row) && name != "_id");
+                let value = match place {
+                    None => continue,
+                    Some(FieldPlace::Nowhere) => None,
+                    Some(FieldPlace::At(place)) => events.value(place, row),
+                };
+                let value = value.map(|value| Bson::try_from(value).unwrap());
+                prop_assert_eq!(value.as_ref().map(bits), document.get(name).map(bits));
+            }
+        }
+    }
+}
+
+/// Returns a value in BSON: a NaN is not equal to itself.
+fn bits(value: &Bson) -> Vec<u8> {
+    doc! { "": value.clone() }.to_vec().unwrap()
 }

@@ -6,7 +6,9 @@ use std::time::Instant;
 use bson::{Bson, DateTime, Document};
 
 use super::meter::EvaluationMeter;
-use super::{Evaluated, Expression, ExpressionScope, ExpressionVariables, VariableFrame};
+use super::{
+    Evaluated, Expression, ExpressionNode, ExpressionScope, ExpressionVariables, VariableFrame,
+};
 use crate::mongo::error::Result;
 use crate::mongo::size::weigh;
 
@@ -75,6 +77,18 @@ impl ExpressionContext {
     ) -> Result<Evaluated> {
         let frame = VariableFrame::new(&self.variables);
         expression.evaluate(&ExpressionVariables::new(document, self.now, &frame, meter))
+    }
+
+    /// Returns the value of a node of an expression, as [`ExpressionContext::evaluate`] does.
+    pub(super) fn evaluate_node(
+        &self,
+        node: &ExpressionNode,
+        document: &Document,
+    ) -> Result<Evaluated> {
+        let (frame, meter) = (VariableFrame::new(&self.variables), self.meter());
+        node.evaluate(&ExpressionVariables::new(
+            document, self.now, &frame, &meter,
+        ))
     }
 
     /// Returns a measure of work that ends at the deadline.

@@ -49,7 +49,7 @@ impl Expression {
 }
 
 impl ExpressionNode {
-    fn add_uses(&self, uses: &mut FieldUses) {
+    pub(super) fn add_uses(&self, uses: &mut FieldUses) {
         match self {
             Self::Literal(_) => {}
             Self::Variable(BoundVariable::Root, path) if path.names().is_empty() => {

@@ -120,6 +120,41 @@ impl GroupStage {
         }
     }
 
+    /// Adds a group that is in none of the documents.
+    ///
+    /// # Errors
+    /// 292 if the groups are too large.
+    pub(super) fn put(&mut self, id: Bson, states: Vec<AccumulatorState>) -> Result<()> {
+        let mut key = Vec::new();
+        put_key(&id, &mut key);
+        let bytes = self.insert(key, id, states)?.1;
+        self.keep(bytes)
+    }
+
+    /// Counts bytes that the groups take.
+    ///
+    /// # Errors
+    /// 292 if they are too many.
+    pub(super) fn keep(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        self.context.kept.keep(bytes, "$group")
+    }
+
+    /// Adds a new group, and returns its place and its bytes.
+    fn insert(
+        &mut self,
+        key: Vec<u8>,
+        id: Bson,
+        states: Vec<AccumulatorState>,
+    ) -> Result<(usize, usize)> {
+        let bytes =
+            GROUP_BYTES + key.len() + weigh(&id)? + states.len() * size_of::<AccumulatorState>();
+        let place = self.groups.len();
+        self.places.insert(key, place);
+        self.groups.push((id, states));
+        Ok((place, bytes))
+    }
+
     fn budget(&self) -> &KeptBytes {
         &self.context.kept
     }
@@ -139,13 +174,8 @@ impl GroupStage {
         if let Some(place) = self.places.get(&key) {
             return Ok((*place, 0));
         }
-        let states: Vec<_> = self.group.fields.iter().map(|(_, of)| of.start()).collect();
-        let bytes =
-            GROUP_BYTES + key.len() + weigh(&id)? + states.len() * size_of::<AccumulatorState>();
-        let place = self.groups.len();
-        self.places.insert(key, place);
-        self.groups.push((id, states));
-        Ok((place, bytes))
+        let states = self.group.fields.iter().map(|(_, of)| of.start()).collect();
+        self.insert(key, id, states)
     }
 
     /// Adds a document to the states of its group, each in one way.
@@ -155,8 +185,7 @@ impl GroupStage {
         add: impl Fn(&mut AccumulatorState, Evaluated) -> Result<usize>,
     ) -> Result<StageFlow> {
         let (place, bytes) = self.place(document)?;
-        self.bytes += bytes;
-        self.context.kept.keep(bytes, "$group")?;
+        self.keep(bytes)?;
         let states = &mut self.groups[place].1;
         for ((_, accumulator), state) in self.group.fields.iter().zip(states) {
             let expressions = &self.context.expressions;

@@ -42,6 +42,18 @@ impl PipelineRun {
         }
     }
 
+    /// Starts stages of which one is at work already.
+    pub(super) fn with_stage(
+        stages: &[PipelineStage],
+        nth: usize,
+        stage: impl RunningStage + 'static,
+        context: &PipelineContext,
+    ) -> Self {
+        let mut run = Self::new(stages, context);
+        run.stages[nth] = Box::new(stage);
+        run
+    }
+
     /// Takes a document and appends the results that it completes.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ impl FieldTree {
     }
 
     /// Returns whether a field is computed, in this level or below.
-    pub(super) fn has_computed(&self) -> bool {
+    pub(in crate::mongo::pipeline) fn has_computed(&self) -> bool {
         self.has_computed
     }
 

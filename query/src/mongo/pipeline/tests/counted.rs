@@ -1,12 +1,14 @@
 //! Documents that are equal in what a pipeline reads are counted as one.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bson::{Bson, DateTime, Document, bson, doc};
 use proptest::prelude::*;
 
 use super::{aggregate, documents, parse};
 use crate::mongo::expression::DateGrain;
+use crate::mongo::pipeline::columns::documents::group_documents;
 use crate::mongo::pipeline::{Pipeline, PipelineContext};
 
 fn scalar() -> impl Strategy<Value = Option<Bson>> {
@@ -45,6 +47,13 @@ fn pipelines() -> impl Strategy<Value = Vec<Document>> {
         Just(Some(
             bson!({ "$addFields": { "x": { "$hour": "$t" }, "d.y": "$n.c" } })
         )),
+        Just(Some(
+            bson!({ "$addFields": { "a.y": { "$hour": "$t" }, "d.x.y": "$b" } })
+        )),
+        Just(Some(
+            bson!({ "$project": { "b.c": 1, "d": { "x": { "y": { "$ifNull": ["$a", 0] } } } } })
+        )),
+        Just(Some(bson!({ "$project": { "a.c": 0, "n": 0 } }))),
         Just(Some(bson!({ "$project": { "b": 0, "n.c": 0 } }))),
         Just(Some(
             bson!({ "$project": { "n": 1, "a": { "$ifNull": ["$a", "none"] } } })
@@ -57,6 +66,10 @@ fn pipelines() -> impl Strategy<Value = Vec<Document>> {
         Just(bson!({ "y": "$d.y", "d": "$d" })),
         Just(bson!({ "$dateTrunc": { "date": "$t", "unit": "day" } })),
         Just(bson!({ "n": "$n.c", "w": { "$dayOfWeek": "$t" } })),
+        Just(bson!({ "in": { "h": { "$hour": "$t" }, "none": "$none" }, "c": 0.5 })),
+        Just(bson!({ "$ifNull": ["$x", "none"] })),
+        Just(bson!({ "x": "$d.x.y", "s": { "$type": "$d.y" } })),
+        Just(bson!({ "t": { "$type": "$b" }, "x": "$x" })),
     ];
     let value = prop_oneof![
         Just(bson!(1)),
@@ -137,12 +150,96 @@ proptest! {
         }
         let context = PipelineContext::new(DateTime::from_millis(0), 64 << 20);
         let (mut run, mut results) = (pipeline.start(0, &context), Vec::new());
-        for (part, times) in parts {
-            run.push_times(part, times).unwrap();
+        for (part, times) in &parts {
+            run.push_times(part.clone(), *times).unwrap();
         }
         run.finish(&mut results).unwrap();
+        let (parts, times): (Vec<Document>, Vec<u64>) = parts.into_iter().unzip();
+        if let Some(groups) = pipeline.start_columns(0, &context) {
+            let (of_columns, taken) = group_documents(groups, &parts, &times).unwrap();
+            TAKEN.fetch_add(taken, Ordering::Relaxed);
+            prop_assert_eq!(&of_columns, &results, "{} taken", taken);
+            prop_assert_eq!(context.kept.kept(), 0);
+        }
         prop_assert_eq!(by_id(results), expected);
         prop_assert_eq!(context.kept.kept(), 0);
+    }
+}
+
+/// Documents that were grouped as columns.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn groups_of_columns_are_those_of_documents() {
+    equal_documents_are_counted_as_one();
+    assert!(TAKEN.load(Ordering::Relaxed) > 500);
+}
+
+/// Returns the groups of documents as columns, and the number of those that were taken as such.
+fn of_columns(stages: Bson, documents: &[Document]) -> (Vec<Document>, usize) {
+    let pipeline = parse(stages).unwrap();
+    let context = PipelineContext::new(DateTime::from_millis(0), 64 << 20);
+    let groups = pipeline.start_columns(0, &context).expect("shapes");
+    let grouped = group_documents(groups, documents, &vec![2; documents.len()]).unwrap();
+    assert_eq!(context.kept.kept(), 0);
+    grouped
+}
+
+#[test]
+fn hits_by_page_and_day_are_grouped_as_columns() {
+    let day = |ms: i64| DateTime::from_millis(ms);
+    let stages = bson!([
+        { "$project": { "path": 1, "date": { "y": { "$year": "$t" }, "d": { "$dayOfMonth": "$t" } } } },
+        { "$group": { "_id": { "p": "$path", "y": "$date.y", "d": "$date.d" }, "hits": { "$sum": 1 } } },
+        { "$sort": { "_id.p": 1 } },
+    ]);
+    let events = [
+        doc! { "path": "/b", "t": day(0) },
+        doc! { "t": day(0) },
+        doc! { "path": "/b", "t": day(1) },
+    ];
+    let expected = [
+        doc! { "_id": { "y": 1970, "d": 1 }, "hits": 2 },
+        doc! { "_id": { "p": "/b", "y": 1970, "d": 1 }, "hits": 4 },
+    ];
+    let (results, taken) = of_columns(stages, &events);
+    assert_eq!((results, taken), (expected.to_vec(), 3));
+}
+
+#[test]
+fn numbers_that_are_equal_are_one_group_of_columns_and_documents() {
+    let stages = bson!([{ "$group": { "_id": "$a", "n": { "$sum": 1 }, "m": { "$min": "$b" } } }]);
+    let events = [
+        doc! { "a": 1, "b": "x" },
+        doc! { "a": "1", "b": 7 },
+        doc! { "a": 1.0, "b": "a" },
+        doc! { "a": 1_i64 },
+        doc! { "a": null },
+        doc! {},
+    ];
+    let expected = [
+        doc! { "_id": 1, "n": 6, "m": "a" },
+        doc! { "_id": "1", "n": 2, "m": 7 },
+        doc! { "_id": null, "n": 4, "m": null },
+    ];
+    let (results, taken) = of_columns(stages, &events);
+    assert_eq!((results, taken), (expected.to_vec(), 2));
+}
+
+#[test]
+fn a_projection_whose_values_nobody_reads_is_not_of_columns() {
+    for stages in [
+        bson!([{ "$project": { "x": { "$year": "$a" } } }, { "$group": { "_id": "$b" } }]),
+        bson!([{ "$addFields": { "n": { "$literal": {} } } }, { "$addFields": { "n.x": 1 } }, { "$group": { "_id": "$b" } }]),
+        bson!([{ "$group": { "_id": { "$add": ["$a", "$b"] } } }]),
+        bson!([{ "$group": { "_id": "$a.b" } }]),
+        bson!([{ "$group": { "_id": "$$NOW" } }]),
+        bson!([{ "$bucket": { "groupBy": "$a", "boundaries": [0, 1] } }]),
+        bson!([{ "$count": "n" }]),
+    ] {
+        let pipeline = parse(stages.clone()).unwrap();
+        let context = PipelineContext::new(DateTime::from_millis(0), 64 << 20);
+        assert!(pipeline.start_columns(0, &context).is_none(), "{stages}");
     }
 }
 
