@@ -4,8 +4,9 @@
 
 PROGRAM is `target/release/logmill`; the Python has pymongo. Prints, for inserts of 1,000 documents
 at `w=1` and with `j`, the processor time of the server for each document and its ratio to that of
-NDJSON over HTTP; the time of a find by host and day; and that of hits by day and page beside SQL.
-All times are those of a client, medians of alternating runs.
+NDJSON over HTTP; the time of a find by host and day, in a stream in the order of hosts and in one
+in the order of time; and that of hits by day and page beside SQL. All times are those of a client,
+medians of alternating runs.
 """
 
 import datetime
@@ -31,8 +32,11 @@ class Server:
     """A server with a store of its own."""
 
     def __init__(self, program, data):
+        config = os.path.join(os.path.dirname(data), "logmill.toml")
+        with open(config, "w") as file:
+            file.write('[stream.ordered]\norder_by = ["host", "time"]\n')
         self.process = subprocess.Popen(
-            [program, "serve", data, "--http", "127.0.0.1:0", "--mongo", "127.0.0.1:0"],
+            [program, "--config", config, "serve", data, "--http", "127.0.0.1:0", "--mongo", "127.0.0.1:0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=dict(os.environ, LOGMILL_SERVER__POSTGRES="off"),
@@ -68,7 +72,7 @@ def events(draw, count, first):
     for n in range(first, first + count):
         time_of = datetime.datetime(2024, 5, 1, tzinfo=UTC) + datetime.timedelta(seconds=3 * n)
         yield {
-            "host": "192.0.2.%d" % draw.randrange(250),
+            "host": "192.0.%d.%d" % divmod(draw.randrange(2500), 250),
             "time": time_of,
             "method": "GET",
             "path": "/page/%d" % min(int(draw.expovariate(0.05)), 400),
@@ -76,6 +80,12 @@ def events(draw, count, first):
             "response_size": draw.randrange(100000),
             "user_agent": "Mozilla/5.0 (X11; Linux x86_64; rv:126.0) Gecko/20100101 Firefox/126.0",
         }
+
+
+def fill(collection, documents):
+    draw = random.Random(7)
+    for first in range(0, documents, BATCH):
+        collection.insert_many(list(events(draw, BATCH, first)))
 
 
 def inserts(server, documents):
@@ -112,17 +122,20 @@ def timed(act):
     return 1000 * (time.perf_counter() - begun), result
 
 
-def reads(server):
+def reads(server, documents):
     client = pymongo.MongoClient("mongodb://" + server.mongo, tz_aware=True)
-    collection = client.bench.mongo
+    collection, ordered = client.bench.mongo, client.bench.ordered
+    fill(ordered, 2 * documents)
     day = datetime.datetime(2024, 5, 2, tzinfo=UTC)
     wanted = {"host": "192.0.2.7", "time": {"$gte": day, "$lt": day + datetime.timedelta(days=1)}}
     collection.create_index("host")
     server.post("/api/v1/rollups/run", b"")
     time.sleep(2)
-    took = [timed(lambda: list(collection.find(wanted))) for _ in range(RUNS)]
-    count = len(took[0][1])
-    print(f"find by host and day, {count} documents: {statistics.median(t for t, _ in took):.1f} ms")
+    finds = [("hosts", ordered, wanted), ("time", collection, wanted)]
+    took = [[timed(lambda: list(of.find(query))) for _, of, query in finds] for _ in range(RUNS)]
+    for (order, _, _), runs in zip(finds, zip(*took)):
+        median = statistics.median(ms for ms, _ in runs)
+        print(f"find by host and day in the order of {order}, {len(runs[0][1])} documents: {median:.1f} ms")
 
     unit = {"y": {"$year": "$time"}, "m": {"$month": "$time"}, "d": {"$dayOfMonth": "$time"}}
     group = {"_id": {"p": "$path", "y": "$date.y", "m": "$date.m", "d": "$date.d"}, "hits": {"$sum": 1}}
@@ -148,10 +161,10 @@ def reads(server):
 def main():
     documents = int(sys.argv[2]) if len(sys.argv) > 2 else 200000
     with tempfile.TemporaryDirectory() as data:
-        server = Server(sys.argv[1], data)
+        server = Server(sys.argv[1], os.path.join(data, "store"))
         try:
             inserts(server, documents)
-            reads(server)
+            reads(server, documents)
         finally:
             server.end()
 

@@ -184,7 +184,7 @@ impl<'a> FuzzedQuery<'a> {
         let condition = doc! { conjunct.path: condition };
         let filter = Filter::parse(&condition).expect("a condition of a filter is a filter");
         let is_met = filter.matches(document, &self.context);
-        assert_eq!(is_met, Ok(true), "{condition}, {document}");
+        assert_same(&is_met, &Ok(true), &(condition, document));
     }
 
     fn check_sort(&self) {
