@@ -43,9 +43,12 @@ impl Pipeline {
 }
 
 impl FieldsProjection {
-    /// Returns the fields that those of its results depend on; `None` if these are all.
+    /// Returns the fields on which those of its results depend, and whether it fails; `None` if
+    /// these are all.
     fn inputs(&self, uses: &FieldUses) -> Option<FieldUses> {
         let mut inputs = FieldUses::default();
+        // A value that nobody reads may have no result.
+        add_computed(&self.fields, &mut inputs);
         for (path, grain) in uses.fields()? {
             let names: Vec<&str> = path.split('.').collect();
             self.add_inputs(&self.fields, &names, 0, *grain, &mut inputs);

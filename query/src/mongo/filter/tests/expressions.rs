@@ -74,3 +74,12 @@ fn expressions_are_refused_within_elements_and_give_no_conjuncts() {
     assert_eq!(conjuncts.len(), 1);
     assert_eq!(conjuncts[0].path, "b");
 }
+
+#[test]
+fn a_filter_knows_the_fields_that_its_expressions_read() {
+    let fields = |filter: Document| Filter::parse(&filter).unwrap().fields();
+    let read = fields(doc! { "x.y": 1, "$expr": { "$gt": ["$a.b", { "$year": "$t" }] } }).unwrap();
+    assert_eq!(read.into_iter().collect::<Vec<_>>(), ["a", "t", "x"]);
+    assert_eq!(fields(doc! { "$expr": { "$eq": ["$$ROOT", "$a"] } }), None);
+    assert!(fields(doc! { "$expr": true }).unwrap().is_empty());
+}

@@ -90,6 +90,10 @@ proptest! {
                 let necessary = filter_of(&conjunct);
                 prop_assert!(!is_match || matches(&necessary, &document), "{}", necessary);
             }
+            let fields = filter.fields().expect("no expression reads all fields");
+            let part = document.clone().into_iter();
+            let part: Document = part.filter(|(name, _)| fields.contains(name)).collect();
+            prop_assert_eq!(met(&filter, &part), is_match, "{:?}", fields);
         }
         if let Ok(projection) = Projection::parse(&query) {
             let found = projection.apply(&document).unwrap();

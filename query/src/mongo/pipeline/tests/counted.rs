@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{aggregate, documents, parse};
 use crate::mongo::expression::DateGrain;
-use crate::mongo::pipeline::columns::documents::group_documents;
+use crate::mongo::pipeline::columns::documents::{DocumentRows, group_documents};
 use crate::mongo::pipeline::{Pipeline, PipelineContext};
 
 fn scalar() -> impl Strategy<Value = Option<Bson>> {
@@ -54,6 +54,8 @@ fn pipelines() -> impl Strategy<Value = Vec<Document>> {
             bson!({ "$project": { "b.c": 1, "d": { "x": { "y": { "$ifNull": ["$a", 0] } } } } })
         )),
         Just(Some(bson!({ "$project": { "a.c": 0, "n": 0 } }))),
+        Just(Some(bson!({ "$addFields": { "n.x": "$b", "d": "$n" } }))),
+        Just(Some(bson!({ "$project": { "n.c": 0 } }))),
         Just(Some(bson!({ "$project": { "b": 0, "n.c": 0 } }))),
         Just(Some(
             bson!({ "$project": { "n": 1, "a": { "$ifNull": ["$a", "none"] } } })
@@ -227,6 +229,26 @@ fn numbers_that_are_equal_are_one_group_of_columns_and_documents() {
 }
 
 #[test]
+fn groups_that_become_those_of_documents_keep_their_bytes() {
+    let stages = bson!([{ "$group": { "_id": "$a", "s": { "$addToSet": "$b" } } }]);
+    let pipeline = parse(stages).unwrap();
+    let context = PipelineContext::new(DateTime::from_millis(0), 64 << 20);
+    let mut groups = pipeline.start_columns(0, &context).expect("shapes");
+    let texts = (0..100).map(|n| doc! { "a": 1, "b": format!("{n:1000}") });
+    let documents: Vec<Document> = texts.collect();
+    let rows = DocumentRows::new(&documents);
+    assert_eq!(groups.push(&rows, 0..100, &[1; 100]), Ok(100));
+    let kept = context.kept.kept();
+    assert!(kept > 100_000);
+    let mut run = groups.into_run().unwrap();
+    assert!(context.kept.kept() >= kept);
+    let mut results = Vec::new();
+    run.finish(&mut results).unwrap();
+    assert_eq!(results[0].get_array("s").unwrap().len(), 100);
+    assert_eq!(context.kept.kept(), 0);
+}
+
+#[test]
 fn a_projection_whose_values_nobody_reads_is_not_of_columns() {
     for stages in [
         bson!([{ "$project": { "x": { "$year": "$a" } } }, { "$group": { "_id": "$b" } }]),
@@ -262,4 +284,9 @@ fn a_pipeline_that_minds_single_documents_is_not_counted() {
     let counts = parse(bson!([{ "$match": { "a": 1 } }, { "$count": "n" }])).unwrap();
     let uses = counts.counted_inputs(1).unwrap();
     assert!(uses.fields().unwrap().is_empty());
+    // A year of a text is refused, whether it is read or not.
+    let unread = bson!([{ "$project": { "a": 1, "d.y": { "$year": "$b" } } }, { "$count": "n" }]);
+    let uses = parse(unread).unwrap().counted_inputs(0).unwrap();
+    let read: Vec<&String> = uses.fields().unwrap().keys().collect();
+    assert_eq!(read, ["b"]);
 }
