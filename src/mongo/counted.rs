@@ -16,7 +16,7 @@ const TURN_ROWS: usize = 1024;
 /// A run over the counts of a [`CountedScan`](query::mongo::CountedScan).
 pub(super) enum CountedRun<'a> {
     /// The columns are grouped as they are.
-    Columns(ColumnGroups<'a>),
+    Columns(Box<ColumnGroups<'a>>),
     /// Each row becomes a document.
     Documents(PipelineRun),
 }
@@ -29,7 +29,7 @@ impl<'a> CountedRun<'a> {
         context: &PipelineContext,
     ) -> Self {
         match pipeline.start_columns(first_stage, context) {
-            Some(groups) => Self::Columns(groups),
+            Some(groups) => Self::Columns(Box::new(groups)),
             None => Self::Documents(pipeline.start(first_stage, context)),
         }
     }

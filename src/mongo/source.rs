@@ -93,7 +93,7 @@ impl ArrivalReading {
 
 /// The input of a pipeline.
 enum PipelineInput {
-    Documents(ArrivalReading),
+    Documents(Box<ArrivalReading>),
     /// Groups that were made of columns, for the stages behind.
     Groups(GroupResults),
 }
@@ -152,7 +152,7 @@ impl PipelineReading {
         (run, kept): (PipelineRun, KeptBytes),
         figures: QueryStats,
     ) -> Self {
-        let input = Some(PipelineInput::Documents(reading));
+        let input = Some(PipelineInput::Documents(Box::new(reading)));
         Self {
             figures,
             input,

@@ -101,8 +101,11 @@ class DocumentKey:
 
     def __init__(self, document):
         self.fields = tuple(sorted((name, key(value)) for name, value in document.items()))
+        self.names = tuple(document)
 
     def __eq__(self, other):
+        if self.fields == other.fields and self.names != other.names:
+            raise Undecided("documents whose fields have another order")
         return self.fields == other.fields
 
     def __hash__(self):
