@@ -1,11 +1,13 @@
 //! The documents of an answer, one after the other, whatever makes them.
 
+use std::time::Instant;
+
 use query::QueryStats;
 use query::mongo::{GroupResults, KeptBytes, PipelineRun, StageFlow};
 
 use super::document::{AnswerDocument, WaitingDocuments};
 use super::error::Result;
-use super::reading::DocumentReading;
+use super::reading::{DocumentReading, TURN};
 use super::tail::TailReading;
 
 /// Bytes of documents that are read ahead, so that a query of few documents ends at once and does
@@ -69,7 +71,8 @@ impl ArrivalReading {
         Ok(next.map(|(_, document)| document))
     }
 
-    fn figures(&self) -> QueryStats {
+    /// Returns the figures of its query. They are complete when all documents have been read.
+    pub(super) fn figures(&self) -> QueryStats {
         self.reading.figures()
     }
 
@@ -94,15 +97,20 @@ impl ArrivalReading {
 /// The input of a pipeline.
 enum PipelineInput {
     Documents(Box<ArrivalReading>),
-    /// Groups that were made of columns, for the stages behind.
-    Groups(GroupResults),
+    /// Groups that were made of columns, for the stages behind, and the time when others of its
+    /// thread last could go on.
+    Groups(GroupResults, Instant),
 }
 
 impl PipelineInput {
     async fn next(&mut self) -> Result<Option<AnswerDocument>> {
         match self {
             Self::Documents(reading) => reading.next().await,
-            Self::Groups(groups) => {
+            Self::Groups(groups, turn) => {
+                if turn.elapsed() > TURN {
+                    tokio::task::yield_now().await;
+                    *turn = Instant::now();
+                }
                 let next = groups.next_encoded().transpose()?;
                 Ok(next.map(AnswerDocument::of_encoded))
             }
@@ -112,7 +120,7 @@ impl PipelineInput {
     fn figures(&self) -> QueryStats {
         match self {
             Self::Documents(reading) => reading.figures(),
-            Self::Groups(_) => QueryStats::default(),
+            Self::Groups(..) => QueryStats::default(),
         }
     }
 
@@ -120,14 +128,14 @@ impl PipelineInput {
         match self {
             Self::Documents(reading) => reading.held_bytes(),
             // They are kept bytes of the pipeline.
-            Self::Groups(_) => 0,
+            Self::Groups(..) => 0,
         }
     }
 
     fn pack(&mut self) -> Result<()> {
         match self {
             Self::Documents(reading) => reading.pack(),
-            Self::Groups(_) => Ok(()),
+            Self::Groups(..) => Ok(()),
         }
     }
 }
@@ -171,7 +179,7 @@ impl PipelineReading {
     ) -> Self {
         Self {
             figures,
-            input: Some(PipelineInput::Groups(groups)),
+            input: Some(PipelineInput::Groups(groups, Instant::now())),
             run,
             kept,
             results: WaitingDocuments::default(),
@@ -226,7 +234,7 @@ impl PipelineReading {
     fn has_ended(&self) -> bool {
         let is_done = match (&self.input, &self.run) {
             (None, _) => true,
-            (Some(PipelineInput::Groups(groups)), None) => groups.is_empty(),
+            (Some(PipelineInput::Groups(groups, _)), None) => groups.is_empty(),
             (Some(_), _) => false,
         };
         is_done && self.results.is_empty()

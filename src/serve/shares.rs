@@ -119,7 +119,12 @@ impl Taken {
     }
 
     async fn place(self: &Arc<Self>, places: &Arc<Semaphore>) -> ClientPlace {
-        let permit = Arc::clone(places).acquire_owned().await;
+        self.places(places, 1).await
+    }
+
+    async fn places(self: &Arc<Self>, places: &Arc<Semaphore>, count: usize) -> ClientPlace {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let permit = Arc::clone(places).acquire_many_owned(count).await;
         ClientPlace {
             _permit: permit.expect("BUG: the places are never closed"),
             _taken: Arc::clone(self),
@@ -341,14 +346,8 @@ impl Share {
     /// Waits until the client may decode a command of so many KiB, or of its whole share.
     pub(crate) async fn decode(&self, kib: usize) -> Option<ClientPlace> {
         let client = self.client()?;
-        let kib = u32::try_from(kib.min(client.parts.decoded_kib)).unwrap_or(u32::MAX);
-        let permit = Arc::clone(&client.decoded_kib)
-            .acquire_many_owned(kib)
-            .await;
-        Some(ClientPlace {
-            _permit: permit.expect("BUG: the places are never closed"),
-            _taken: Arc::clone(client),
-        })
+        let kib = kib.min(client.parts.decoded_kib);
+        Some(client.places(&client.decoded_kib, kib).await)
     }
 
     /// Waits until the client may parse one more body of a length.

@@ -195,7 +195,7 @@ impl PipelineReading {
         // it has one may wait for another that does the same.
         let deadline = context.expressions.deadline;
         let counted = ask(scan.counted).await?;
-        let (run, figures) = run.push(counted, kind, deadline).await?;
+        let (run, mut figures) = run.push(counted, kind, deadline).await?;
         let others = match scan.others {
             Some(others) => Some(ask(others).await?),
             None => None,
@@ -204,6 +204,7 @@ impl PipelineReading {
         let others = ArrivalReading::begin(others, u64::MAX).await?;
         Ok(match run {
             CountedRun::Columns(groups) if others.has_ended() => {
+                figures.add_read(&others.figures());
                 Self::of_groups(groups.finish(), context.kept, figures)
             }
             run => Self::new(others, (run.into_run()?, context.kept), figures),

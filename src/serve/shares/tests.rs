@@ -14,7 +14,7 @@ const PARTS: Parts = Parts {
     parsing_short: 1,
     parsing_long: 1,
     computing: 1,
-    decoded_kib: 1,
+    decoded_kib: 8,
     per_second: None,
 };
 
@@ -186,6 +186,21 @@ async fn a_client_parses_its_share_and_has_one_bulk_request_in_the_line() {
     drop((parses, bulk));
     assert!(one.parse(Length::Short).now_or_never().is_some());
     assert!(one.bulk().now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn commands_that_one_client_decodes_have_its_share_and_a_longer_one_has_it_alone() {
+    let shares = shares();
+    let (one, other) = (share(&shares, "ann"), share(&shares, "bob"));
+    let decoded = one.decode(5).await;
+    assert!(one.decode(4).now_or_never().is_none());
+    assert!(one.decode(3).now_or_never().is_some());
+    assert!(other.decode(1000).now_or_never().is_some());
+    drop(decoded);
+    let alone = one.decode(1000).await;
+    assert!(one.decode(1).now_or_never().is_none());
+    drop(alone);
+    assert!(one.decode(8).now_or_never().is_some());
 }
 
 #[tokio::test]

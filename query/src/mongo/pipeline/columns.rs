@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use bson::raw::{RawBsonRef, cstr};
 
-use self::function::ColumnFunction;
+use self::function::{ColumnFunction, REMEMBERED_BYTES_MAX};
 use self::row::{BoundRows, ShapedRow};
 use self::shapes::{ColumnShape, ShapeColumns};
 pub use self::table::GroupResults;
@@ -62,6 +62,8 @@ pub struct ColumnGroups<'a> {
     /// The names of the columns that are read.
     columns: Vec<String>,
     functions: Vec<ColumnFunction<'a>>,
+    /// A buffer of the functions.
+    key: Vec<u8>,
     by: ColumnShape,
     /// The values of the accumulators.
     values: Vec<ColumnShape>,
@@ -111,9 +113,10 @@ impl<'a> ColumnGroups<'a> {
         for name in &parts.scalars {
             columns.column(name);
         }
+        let bytes_max = REMEMBERED_BYTES_MAX / parts.functions.len().max(1);
         let functions = parts.functions.into_iter().map(|function| {
             let column = columns.column(&function.field);
-            ColumnFunction::new(function, column)
+            ColumnFunction::new(function, column, bytes_max)
         });
         let functions: Vec<_> = functions.collect();
         let by = columns.shape(by)?;
@@ -136,6 +139,7 @@ impl<'a> ColumnGroups<'a> {
             context: context.clone(),
             columns: columns.names,
             functions,
+            key: Vec::new(),
             by,
             values,
         })
@@ -185,6 +189,7 @@ impl<'a> ColumnGroups<'a> {
             rows,
             row,
             functions: &mut self.functions,
+            key: &mut self.key,
             context: &self.context,
         };
         let name = cstr!("_id");
@@ -212,6 +217,7 @@ impl<'a> ColumnGroups<'a> {
             rows,
             row,
             functions: &mut self.functions,
+            key: &mut self.key,
             context: &self.context,
         };
         for (nth, value) in self.values.iter().enumerate() {
@@ -220,6 +226,13 @@ impl<'a> ColumnGroups<'a> {
             self.table.keep(bytes, &self.context.kept)?;
         }
         Ok(())
+    }
+
+    /// Returns the bytes that the functions remember.
+    #[cfg(test)]
+    pub(in crate::mongo) fn remembered_bytes(&self) -> usize {
+        let functions = self.functions.iter();
+        functions.map(ColumnFunction::remembered_bytes).sum()
     }
 
     /// Ends the columns: the run takes documents, beside the groups that there are.

@@ -1,5 +1,7 @@
 //! The shapes of one row.
 
+use std::borrow::Cow;
+
 use bson::Bson;
 use bson::raw::{CStr, RawBsonRef};
 
@@ -31,14 +33,16 @@ pub(super) struct ShapedRow<'r, 'a, R> {
     pub(super) rows: &'r BoundRows<'r, R>,
     pub(super) row: usize,
     pub(super) functions: &'r mut [ColumnFunction<'a>],
+    /// A buffer of the functions.
+    pub(super) key: &'r mut Vec<u8>,
     pub(super) context: &'r PipelineContext,
 }
 
 impl<R: FieldRows> ShapedRow<'_, '_, R> {
-    fn result(&mut self, function: usize) -> Result<&Evaluated> {
+    fn result(&mut self, function: usize) -> Result<Cow<'_, Evaluated>> {
         let function = &mut self.functions[function];
         let value = self.rows.value(function.column, self.row);
-        function.result(value, &self.context.expressions)
+        function.result(value, self.key, &self.context.expressions)
     }
 
     /// Appends a value as an element, nothing where it is missing. Returns false if equal values
@@ -61,7 +65,7 @@ impl<R: FieldRows> ShapedRow<'_, '_, R> {
                 }
             }
             ColumnShape::Function(function) => {
-                if let Some(value) = self.result(*function)? {
+                if let Some(value) = &*self.result(*function)? {
                     let Some(scalar) = scalar(value).filter(|value| has_one_spelling(*value))
                     else {
                         return Ok(false);
@@ -87,7 +91,7 @@ impl<R: FieldRows> ShapedRow<'_, '_, R> {
             ColumnShape::Missing => None,
             ColumnShape::Constant(value) => Some(value.clone()),
             ColumnShape::Column(column) => self.rows.value(*column, self.row).map(owned),
-            ColumnShape::Function(function) => self.result(*function)?.clone(),
+            ColumnShape::Function(function) => self.result(*function)?.into_owned(),
             ColumnShape::Object(_) => unreachable!("BUG: no accumulator takes an object here"),
         })
     }

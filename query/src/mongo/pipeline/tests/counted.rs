@@ -249,6 +249,30 @@ fn groups_that_become_those_of_documents_keep_their_bytes() {
 }
 
 #[test]
+fn functions_together_remember_bounded_bytes() {
+    let mut fields = doc! { "_id": null };
+    for nth in 0..20 {
+        let text = doc! { "$concat": [format!("{nth}"), "$a"] };
+        fields.insert(format!("v{nth}"), doc! { "$max": text });
+    }
+    let pipeline = parse(bson!([{ "$group": fields }])).unwrap();
+    let context = PipelineContext::new(DateTime::from_millis(0), 64 << 20);
+    let mut groups = pipeline.start_columns(0, &context).expect("shapes");
+    let mut documents: Vec<Document> = (0..3000)
+        .map(|n| doc! { "a": format!("{n:300}") })
+        .collect();
+    documents.push(doc! { "a": "z".repeat(400_000) });
+    let rows = DocumentRows::new(&documents);
+    assert_eq!(groups.push(&rows, 0..3001, &[1; 3001]), Ok(3001));
+    let remembered = groups.remembered_bytes();
+    assert!((1..6 << 20).contains(&remembered), "{remembered}");
+    let mut run = groups.into_run().unwrap();
+    let mut results = Vec::new();
+    run.finish(&mut results).unwrap();
+    assert_eq!(results[0].get_str("v7").unwrap().len(), 400_001);
+}
+
+#[test]
 fn a_projection_whose_values_nobody_reads_is_not_of_columns() {
     for stages in [
         bson!([{ "$project": { "x": { "$year": "$a" } } }, { "$group": { "_id": "$b" } }]),
