@@ -1,12 +1,13 @@
 """Inserts and reads through MongoDB's wire, beside the same over HTTP.
 
-    python3 benches/mongo.py PROGRAM [DOCUMENTS]
+    python3 benches/mongo.py PROGRAM [DOCUMENTS | ACCESS.LOG]
 
 PROGRAM is `target/release/logmill`; the Python has pymongo. Prints, for inserts of 1,000 documents
 at `w=1` and with `j`, the processor time of the server for each document and its ratio to that of
 NDJSON over HTTP; the time of a find by host and day, in a stream in the order of hosts and in one
 in the order of time; and that of hits by day and page beside SQL. All times are those of a client,
-medians of alternating runs.
+medians of alternating runs. With a log it imports that instead, and reads it: the pages of one date
+and of all, and the hosts of that date with many and with few events; with the client's own time.
 """
 
 import datetime
@@ -158,7 +159,74 @@ def reads(server, documents):
     )
 
 
+def compared(name, server, ours, theirs):
+    """Prints the times of a read by the driver and of the same in SQL over HTTP."""
+    both = []
+    for _ in range(5):
+        begun = time.process_time()
+        took, found = timed(lambda: list(ours()))
+        own = 1000 * (time.process_time() - begun)
+        body = json.dumps({"sql": theirs}).encode()
+        sql, rows = timed(lambda: server.post("/api/v1/sql", body)["rows"])
+        assert len(found) == len(rows), (len(found), len(rows))
+        both.append((took, own, sql))
+    took, own, sql = (statistics.median(column) for column in zip(*both))
+    print(f"{name}, {len(found):,}: {took:.1f} ms, of which the client takes {own:.1f}; SQL {sql:.1f}")
+
+
+def reads_of_log(server):
+    client = pymongo.MongoClient("mongodb://" + server.mongo, tz_aware=True)
+    collection = client.bench.access
+
+    def asked(sql):
+        return server.post("/api/v1/sql", json.dumps({"sql": sql}).encode())["rows"]
+
+    first = asked("SELECT CAST(date_trunc('day', min(time)) AS DATE) AS day FROM access")[0]["day"]
+    date = datetime.datetime.fromisoformat(first).replace(tzinfo=UTC) + datetime.timedelta(days=3)
+    until = date + datetime.timedelta(days=1)
+    within = f"time >= '{date:%Y-%m-%d}' AND time < '{until:%Y-%m-%d}'"
+    match = {"time": {"$gte": date, "$lt": until}}
+    unit = {"y": {"$year": "$time"}, "m": {"$month": "$time"}, "d": {"$dayOfMonth": "$time"}}
+    group = {"_id": {"p": "$path", "y": "$date.y", "m": "$date.m", "d": "$date.d"}, "hits": {"$sum": 1}}
+    pages = [{"$project": {"path": 1, "date": unit}}, {"$group": group}]
+    count = "SELECT path, date_trunc('day', time) AS day, count(*) AS hits FROM access"
+    compared(
+        "pages of a date",
+        server,
+        lambda: collection.aggregate([{"$match": match}] + pages, batchSize=10**6),
+        f"{count} WHERE {within} GROUP BY 1, 2",
+    )
+    compared(
+        "pages and dates",
+        server,
+        lambda: collection.aggregate(pages, batchSize=10**6),
+        f"{count} GROUP BY 1, 2",
+    )
+    hosts = f"SELECT host, count(*) AS n FROM access WHERE {within} GROUP BY 1"
+    many = asked(f"{hosts} ORDER BY 2 DESC, 1 LIMIT 1")[0]["host"]
+    few = asked(f"{hosts} HAVING count(*) = 10 ORDER BY 1 LIMIT 1")[0]["host"]
+    for host in [many, few]:
+        compared(
+            f"events of {host} on a date",
+            server,
+            lambda: collection.find({"host": host} | match),
+            f"SELECT * FROM access WHERE host = '{host}' AND {within}",
+        )
+
+
 def main():
+    if len(sys.argv) > 2 and not sys.argv[2].isdigit():
+        with tempfile.TemporaryDirectory() as data:
+            store = os.path.join(data, "store")
+            log = ["--stream", "access", "--data", store, sys.argv[2]]
+            quiet = subprocess.DEVNULL
+            subprocess.run([sys.argv[1], "import"] + log, check=True, stdout=quiet, stderr=quiet)
+            server = Server(sys.argv[1], store)
+            try:
+                reads_of_log(server)
+            finally:
+                server.end()
+        return
     documents = int(sys.argv[2]) if len(sys.argv) > 2 else 200000
     with tempfile.TemporaryDirectory() as data:
         server = Server(sys.argv[1], os.path.join(data, "store"))

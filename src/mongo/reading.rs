@@ -138,14 +138,14 @@ impl ReadRows {
         Ok(filter.filter.matches(document, filter.expressions)?)
     }
 
-    /// Returns the document of the row.
-    fn document(&self, encodes: bool) -> query::Result<AnswerDocument> {
+    /// Takes the document of the row.
+    fn document(&mut self, encodes: bool) -> query::Result<AnswerDocument> {
         Ok(match self {
             Self::Events(events, next) if encodes => {
                 AnswerDocument::of_encoded(events.encoded(*next - 1)?)
             }
             Self::Events(events, next) => AnswerDocument::new(events.document(*next - 1)?),
-            Self::Counters(_, current, _) => AnswerDocument::new(current.clone()),
+            Self::Counters(_, current, _) => AnswerDocument::new(std::mem::take(current)),
         })
     }
 
@@ -279,7 +279,7 @@ impl DocumentReading {
         let Some(seq) = self.next_match().await? else {
             return Ok(None);
         };
-        let document = self.rows.as_ref().map(|rows| rows.document(self.encodes));
+        let document = self.rows.as_mut().map(|rows| rows.document(self.encodes));
         Ok(document.transpose()?.map(|document| (seq, document)))
     }
 

@@ -55,7 +55,7 @@ pub(super) fn put_element(out: &mut Vec<u8>, name: &CStr, value: RawBsonRef<'_>)
     }
 }
 
-/// Appends an element that is not in columns.
+/// Appends an element of any type.
 ///
 /// # Errors
 /// If a name in it has a zero.
@@ -64,19 +64,28 @@ pub(super) fn put_bson(
     name: &CStr,
     value: &Bson,
 ) -> Result<(), bson::error::Error> {
-    match value {
-        Bson::Null => put_element(out, name, RawBsonRef::Null),
-        Bson::Int32(number) => put_element(out, name, RawBsonRef::Int32(*number)),
-        Bson::Int64(number) => put_element(out, name, RawBsonRef::Int64(*number)),
-        Bson::Double(number) => put_element(out, name, RawBsonRef::Double(*number)),
-        Bson::String(text) => put_element(out, name, RawBsonRef::String(text)),
-        Bson::DateTime(time) => put_element(out, name, RawBsonRef::DateTime(*time)),
-        value => {
+    match scalar(value) {
+        Some(scalar) => put_element(out, name, scalar),
+        None => {
             let raw = RawBson::try_from(value.clone())?;
             put_element(out, name, raw.as_raw_bson_ref());
         }
     }
     Ok(())
+}
+
+/// Returns a value of a type that columns have.
+pub(super) fn scalar(value: &Bson) -> Option<RawBsonRef<'_>> {
+    Some(match value {
+        Bson::Null => RawBsonRef::Null,
+        Bson::Boolean(truth) => RawBsonRef::Boolean(*truth),
+        Bson::Int32(number) => RawBsonRef::Int32(*number),
+        Bson::Int64(number) => RawBsonRef::Int64(*number),
+        Bson::Double(number) => RawBsonRef::Double(*number),
+        Bson::String(text) => RawBsonRef::String(text),
+        Bson::DateTime(time) => RawBsonRef::DateTime(*time),
+        _ => return None,
+    })
 }
 
 fn put_name(out: &mut Vec<u8>, element: ElementType, name: &CStr) {

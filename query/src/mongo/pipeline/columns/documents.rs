@@ -1,10 +1,10 @@
 //! Documents as rows, for tests.
 
+use bson::Document;
 use bson::raw::RawBsonRef;
-use bson::{Bson, Document};
 
-use super::row::scalar;
 use super::{ColumnGroups, FieldPlace, FieldRows};
+use crate::mongo::encoding::scalar;
 use crate::mongo::error::Result;
 
 /// Documents whose fields are read one by one.
@@ -26,8 +26,7 @@ impl<'a> DocumentRows<'a> {
 impl FieldRows for DocumentRows<'_> {
     fn field(&self, name: &str) -> Option<FieldPlace> {
         let mut values = self.documents.iter().filter_map(|d| d.get(name));
-        let is_column = |value: &Bson| scalar(value).is_some() || matches!(value, Bson::Double(_));
-        if !values.all(is_column) {
+        if !values.all(|value| scalar(value).is_some()) {
             return None;
         }
         let place = self.names.iter().position(|known| *known == name);
@@ -35,10 +34,7 @@ impl FieldRows for DocumentRows<'_> {
     }
 
     fn value(&self, place: usize, row: usize) -> Option<RawBsonRef<'_>> {
-        match self.documents[row].get(self.names[place])? {
-            Bson::Double(number) => Some(RawBsonRef::Double(*number)),
-            value => scalar(value),
-        }
+        scalar(self.documents[row].get(self.names[place])?)
     }
 }
 

@@ -8,7 +8,7 @@ use bson::raw::{CStr, RawBsonRef};
 use super::function::ColumnFunction;
 use super::shapes::ColumnShape;
 use super::{FieldPlace, FieldRows};
-use crate::mongo::encoding::{begin_inside, end_document, put_bson, put_element};
+use crate::mongo::encoding::{begin_inside, end_document, put_bson, put_element, scalar};
 use crate::mongo::error::{QueryError, Result};
 use crate::mongo::expression::Evaluated;
 use crate::mongo::pipeline::PipelineContext;
@@ -109,19 +109,6 @@ fn has_one_spelling(value: RawBsonRef<'_>) -> bool {
         RawBsonRef::Int64(number) => i32::try_from(number).is_err(),
         _ => false,
     }
-}
-
-/// Returns a value of a type that columns have.
-pub(super) fn scalar(value: &Bson) -> Option<RawBsonRef<'_>> {
-    Some(match value {
-        Bson::Null => RawBsonRef::Null,
-        Bson::Boolean(truth) => RawBsonRef::Boolean(*truth),
-        Bson::Int32(number) => RawBsonRef::Int32(*number),
-        Bson::Int64(number) => RawBsonRef::Int64(*number),
-        Bson::String(text) => RawBsonRef::String(text),
-        Bson::DateTime(time) => RawBsonRef::DateTime(*time),
-        _ => return None,
-    })
 }
 
 pub(super) fn owned(value: RawBsonRef<'_>) -> Bson {
