@@ -5,6 +5,7 @@ mod grafana;
 mod ship;
 mod shippers;
 mod sql;
+mod stream;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, Use
 pub(crate) use grafana::{GrafanaArgs, LatencyUnit};
 pub(crate) use ship::ShipArgs;
 pub(crate) use sql::SqlArgs;
+pub(crate) use stream::StreamCommand;
 
 /// Logs in, boards out: log lines become typed events, exact rollups and SQL.
 #[derive(Debug, Parser)]
@@ -369,18 +371,6 @@ pub(crate) enum RollupCommand {
         /// definition are lost.
         #[arg(long)]
         accept_loss: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum StreamCommand {
-    /// Streams with their events and bytes.
-    List,
-    /// The fields of a stream: types, share of events that have them, when each was first seen, and
-    /// values of other types under the same name.
-    Schema {
-        /// The stream.
-        name: String,
     },
 }
 

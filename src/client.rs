@@ -165,6 +165,21 @@ impl Client {
         self.json(answer)
     }
 
+    /// Returns the shard keys that a stream could have, and these, with their effects.
+    pub(crate) fn shard_keys(
+        &self,
+        stream: &str,
+        shards: u16,
+        also: &[query::ShardKey],
+    ) -> Result<query::ShardKeyInfo> {
+        let (shards, also) = (shards.to_string(), also.iter().map(ToString::to_string));
+        let also: Vec<String> = also.collect();
+        let mut query = vec![("shards", &*shards)];
+        query.extend(also.iter().map(|key| ("key", key.as_str())));
+        let answer = self.get(&format!("/api/v1/streams/{stream}/shard-keys"), &query)?;
+        self.json(answer)
+    }
+
     /// Returns the names of all rollups.
     pub(crate) fn rollups(&self) -> Result<Vec<String>> {
         let answer = self.get("/api/v1/rollups", &[])?;

@@ -15,6 +15,7 @@ mod quarantine;
 mod repair;
 pub(crate) mod rollup;
 mod schema;
+mod shard_keys;
 mod ship;
 mod slice;
 mod sql;
@@ -180,6 +181,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             false,
         ),
         Command::Stream(StreamCommand::Schema { name }) => schema::run(&context, &name),
+        Command::Stream(StreamCommand::SuggestShardKey { name, shards, keys }) => {
+            shard_keys::run(&context, &name, shards, &keys)
+        }
         Command::Partition(command) => partition::run(&context, &command),
         Command::Erase(args) => erase::run(&context, args),
         Command::Index(command) => index::run(&context, &command),

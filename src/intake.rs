@@ -1,7 +1,7 @@
 //! The way of lines into a stream: the options of a parser by the configuration, and the state of
 //! the stream that a store has.
 
-use ingest::{Multiline, ParseOptions, TimeZone};
+use ingest::{Format, Multiline, ParseOptions, TimeZone};
 use storage::{Column, Name, Snapshot, StreamKind, StreamMeta};
 
 use crate::config::Config;
@@ -40,6 +40,24 @@ pub(crate) fn multiline(
         None => Ok(configured),
         Some("off") => Ok(None),
         Some(rule) => rule.parse().map(Some),
+    }
+}
+
+/// Returns the rule of a command's option, as [`multiline`] does.
+///
+/// # Errors
+/// If the text is no rule, or one for a format whose lines are records.
+pub(crate) fn multiline_option(
+    text: Option<&str>,
+    configured: Option<Multiline>,
+    format: &Format,
+) -> Result<Option<Multiline>> {
+    let rule = multiline(text, configured).map_err(Failure::usage)?;
+    match (text, &rule) {
+        (Some(_), Some(rule)) if format.has_record_lines() => Err(Failure::usage(format!(
+            "--multiline {rule}: each line of {format} is a record; leave the option out"
+        ))),
+        _ => Ok(rule),
     }
 }
 

@@ -100,6 +100,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/tail", get(tail::tail))
         .route("/api/v1/streams", get(status::streams))
         .route("/api/v1/streams/{name}/schema", get(status::schema))
+        .route("/api/v1/streams/{name}/shard-keys", get(status::shard_keys))
         .route(
             "/api/v1/streams/{name}/erase",
             post(erase::erase).layer(DefaultBodyLimit::max(erase::BODY_BYTES_MAX)),

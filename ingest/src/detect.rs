@@ -181,6 +181,16 @@ impl Detection {
 /// Decides the format of a source from its first lines, or its first records by a rule. The last
 /// piece of `sample` counts as a line, so cut the sample at a line end.
 pub fn detect(sample: &[u8], rule: Option<&Multiline>) -> Detection {
+    let by_lines = detect_records(sample, None);
+    match (rule, &by_lines.format) {
+        // Its headers are lines, whatever the rule says of them.
+        (_, Some(format)) if format.has_record_lines() => by_lines,
+        (Some(rule), _) => detect_records(sample, Some(rule)),
+        (None, _) => by_lines,
+    }
+}
+
+fn detect_records(sample: &[u8], rule: Option<&Multiline>) -> Detection {
     let sample = without_bom(sample);
     let mut detection = Detection::new();
     if holds_values(sample) {

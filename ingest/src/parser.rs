@@ -188,10 +188,13 @@ impl Parser {
         check_size(block)?;
         let mut tally = self.tally();
         let (first_line, first_byte) = (self.line, self.byte);
-        let rule = self.multiline.clone();
+        if self.stopped_at.is_none() {
+            let rule = self.multiline.clone();
+            self.decide(block, rule.as_ref(), |_| true);
+        }
+        let rule = self.rule();
         let mut records = BlockRecords::new(block, rule.as_ref());
         if self.stopped_at.is_none() {
-            self.decide(block, rule.as_ref(), |_| true);
             self.reader
                 .expect_lines(&|| 1 + memchr::memchr_iter(b'\n', block).count());
             // One check for the whole block; only where it fails each line is checked for itself.
@@ -227,6 +230,12 @@ impl Parser {
             self.format = name.parse()?;
         }
         self.finish(tally, count, taken as u64)
+    }
+
+    /// Returns the rule by which lines of the format in use are records.
+    fn rule(&self) -> Option<Multiline> {
+        let rule = self.multiline.as_ref();
+        rule.filter(|_| !self.format.has_record_lines()).cloned()
     }
 
     /// Returns a record as the text of one. Access logs have no line ends: where a record has some,

@@ -1,8 +1,9 @@
 //! Questions of commands beside SQL: the slice of one host and date, a tail, a schema, the events
-//! to erase, and random questions that compare rollups with raw events.
+//! to erase, random questions that compare rollups with raw events, and the keys of shards.
 
 pub(crate) mod matching;
 pub(crate) mod random_questions;
 pub(crate) mod schema;
+pub(crate) mod shard_keys;
 pub(crate) mod slice;
 pub(crate) mod tail;

@@ -147,7 +147,7 @@ impl Grant {
                 "an admin is one of the whole store: leave out --stream, or use the role ingest or read",
             ));
         }
-        Ok(())
+        self.streams.check().map_err(Failure::usage)
     }
 }
 

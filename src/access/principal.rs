@@ -83,6 +83,16 @@ impl Scope {
         self.is_all() || (stream != storage::QUARANTINE && self.0.iter().any(matches))
     }
 
+    /// Checks that each pattern without `*` and `?` is a name that a stream can have.
+    ///
+    /// # Errors
+    /// The rule of names, for the first one that breaks it.
+    pub(super) fn check(&self) -> storage::Result<()> {
+        let is_name = |pattern: &&String| !pattern.contains(['*', '?']);
+        let mut names = self.0.iter().filter(is_name);
+        names.try_for_each(|name| storage::Name::new(name).map(drop))
+    }
+
     /// Returns the patterns.
     pub(crate) fn patterns(&self) -> &[String] {
         &self.0

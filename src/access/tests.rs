@@ -251,7 +251,7 @@ fn bad_names_and_limited_admins_are_refused() {
         .expect("valid");
     assert!(
         accounts
-            .add_user("ann", grant(Role::Read, &[]), verifier)
+            .add_user("ann", grant(Role::Read, &[]), verifier.clone())
             .is_err()
     );
     assert!(accounts.remove_user("bob").is_err() && accounts.revoke_token("ann").is_err());
@@ -260,6 +260,12 @@ fn bad_names_and_limited_admins_are_refused() {
             Scope::try_from(vec![pattern.to_owned()]).is_err(),
             "{pattern:?}"
         );
+    }
+    for (pattern, is_taken) in [("9*", true), ("9", false), (&*"n".repeat(64), false)] {
+        let verifier = verifier.clone();
+        let added = accounts.add_user("eve", grant(Role::Read, &[pattern]), verifier);
+        assert_eq!(added.is_ok(), is_taken, "{pattern}");
+        let _gone = accounts.remove_user("eve");
     }
     let read = Accounts::read(&accounts.write()).expect("as written");
     assert_eq!(read.users["ann"].grant, grant(Role::Read, &["web"]));

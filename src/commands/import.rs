@@ -110,13 +110,14 @@ fn no_format(hides_lines: bool) -> &'static str {
 
 fn options(context: &Context, args: &ImportArgs, stream: &Name) -> Result<ParseOptions> {
     let by_config = intake::stream_options(&context.config, stream.as_str());
+    let format = match &args.format {
+        Some(format) => format.parse().map_err(Failure::usage)?,
+        None => by_config.format,
+    };
+    let rule = args.multiline.as_deref();
     Ok(ParseOptions {
-        format: match &args.format {
-            Some(format) => format.parse().map_err(Failure::usage)?,
-            None => by_config.format,
-        },
-        multiline: intake::multiline(args.multiline.as_deref(), by_config.multiline)
-            .map_err(Failure::usage)?,
+        multiline: intake::multiline_option(rule, by_config.multiline, &format)?,
+        format,
         strict: args.strict,
         site: args.site.clone(),
         tz: args.tz.as_deref().map(intake::zone).transpose()?,

@@ -56,12 +56,12 @@ pub(super) fn run(context: &Context, args: &ParseArgs) -> Result<ExitCode> {
     } else {
         ingest::open(&args.file)?
     };
-    let multiline = intake::multiline(args.multiline.as_deref(), None);
-    let multiline = multiline.map_err(Failure::usage)?;
+    let format = args.format.parse()?;
+    let multiline = intake::multiline_option(args.multiline.as_deref(), None, &format)?;
     let FileSample { bytes, too_long } =
         sample(source, multiline.as_ref()).map_err(|e| Failure::from(e).about(&name))?;
     let options = ParseOptions {
-        format: args.format.parse()?,
+        format,
         multiline,
         strict: args.strict,
         tz: args.tz.as_deref().map(intake::zone).transpose()?,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use query::SchemaInfo;
+use serde::Serialize;
 use storage::Name;
 
 use super::{Context, Place};
@@ -23,14 +24,27 @@ pub(super) fn run(context: &Context, name: &str) -> Result<ExitCode> {
             wiring::runtime()?.block_on(query::schema(&engine, reader.snapshot(), system, &name))?
         }
     };
+    print(context, &name, found.as_ref(), show)
+}
+
+/// Prints the result of a command about a stream, as JSON or as `show` does.
+///
+/// # Errors
+/// If there is no such stream.
+pub(super) fn print<T: Serialize>(
+    context: &Context,
+    stream: &Name,
+    found: Option<&T>,
+    show: impl FnOnce(&T),
+) -> Result<ExitCode> {
     let Some(found) = found else {
-        return Err(Failure::usage(format!("there is no stream {name}")));
+        return Err(Failure::usage(format!("there is no stream {stream}")));
     };
     if matches!(context.output, Some(Output::Json | Output::Ndjson)) {
-        let json = serde_json::to_string(&found).map_err(anyhow::Error::from)?;
+        let json = serde_json::to_string(found).map_err(anyhow::Error::from)?;
         println!("{json}");
     } else {
-        show(&found);
+        show(found);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use ingest::Format;
 use storage::{Name, WriteConcern};
 
 use super::{Context, Place};
@@ -120,9 +121,11 @@ fn options(args: ShipArgs, kafka: Option<&KafkaTarget>) -> Result<ShipOptions> {
             "--site has {bytes} bytes; the limit is {TEXT_BYTES_MAX}"
         )));
     }
-    let format = args.format.map(|format| format.parse());
-    let multiline = intake::multiline(args.multiline.as_deref(), None);
-    let multiline = multiline.map_err(Failure::usage)?;
+    let format = args.format.map(|format| format.parse()).transpose();
+    let format = format.map_err(|e: ingest::Error| Failure::usage(e))?;
+    // Without a format, the server takes the one that its configuration names.
+    let named = format.as_ref().unwrap_or(&Format::Auto);
+    let multiline = intake::multiline_option(args.multiline.as_deref(), None, named)?;
     let tz = args.tz.map(|tz| intake::zone(&tz).map(|_| tz));
     let targets = args.files.into_iter().map(ShipTarget::new);
     Ok(ShipOptions {
@@ -131,9 +134,7 @@ fn options(args: ShipArgs, kafka: Option<&KafkaTarget>) -> Result<ShipOptions> {
             Some(target) => target.topic.clone(),
             None => stream(args.stream.as_deref().unwrap_or_default())?,
         },
-        format: format
-            .transpose()
-            .map_err(|e: ingest::Error| Failure::usage(e))?,
+        format,
         multiline,
         site: match kafka {
             Some(target) => Some(target.shipper.clone()),

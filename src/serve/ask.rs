@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use query::{
-    Answer, Engine, Parameters, Prepared, QueryInfo, Question, SchemaInfo, Session, Sources,
-    TailFilter,
+    Answer, Engine, Parameters, Prepared, QueryInfo, Question, SchemaInfo, Session, ShardKey,
+    ShardKeyInfo, Sources, TailFilter,
 };
 use storage::{Arrived, Name, Snapshot};
 
@@ -176,6 +176,22 @@ impl Serving {
         let (snapshot, system) = (self.store.snapshot(), Arc::new(self.info()));
         let engine = self.engine_of(client, &snapshot);
         query::schema(&engine, snapshot, system, stream).await
+    }
+
+    /// Measures the shard keys of a stream; `None` if there is no such stream.
+    ///
+    /// # Errors
+    /// The errors of [`query::shard_keys`].
+    pub(crate) async fn shard_keys(
+        &self,
+        client: &Client,
+        stream: &Name,
+        shards: u16,
+        also: &[ShardKey],
+    ) -> query::Result<Option<ShardKeyInfo>> {
+        let (snapshot, system) = (self.store.snapshot(), Arc::new(self.info()));
+        let engine = self.engine_of(client, &snapshot);
+        query::shard_keys(&engine, (snapshot, system), stream, shards, also).await
     }
 
     /// Returns every event that becomes visible from now on, in batches.

@@ -93,6 +93,12 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/tail", READS_NAMED, &tail::PARAMETERS),
     route("GET", "/api/v1/streams", READS, &[]),
     route("GET", "/api/v1/streams/{name}/schema", READS_STREAM, &[]),
+    route(
+        "GET",
+        "/api/v1/streams/{name}/shard-keys",
+        READS_STREAM,
+        &["shards", "key"],
+    ),
     route("POST", "/api/v1/streams/{name}/erase", ADMIN, &[]),
     route("GET", "/api/v1/partitions", READS, &[]),
     route(

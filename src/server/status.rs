@@ -91,6 +91,41 @@ pub(super) async fn schema(
     }
 }
 
+/// Measures the shard keys that a stream could have, and those of each `key`.
+pub(super) async fn shard_keys(
+    State(app): State<Arc<App>>,
+    who: Who,
+    Path(name): Path<String>,
+    Query(parameters): Query<Vec<(String, String)>>,
+) -> Response {
+    let name = match Name::new(&name) {
+        Ok(name) => name,
+        Err(error) => return answer::bad_request(error),
+    };
+    let of = |wanted: &'static str| {
+        let parameters = parameters.iter().filter(move |(name, _)| name == wanted);
+        parameters.map(|(_, value)| value.as_str())
+    };
+    let Some(shards) = of("shards").next_back().and_then(|n| n.parse().ok()) else {
+        return answer::bad_request("shards: write a number such as 16");
+    };
+    let also = match of("key")
+        .map(str::parse)
+        .collect::<Result<Vec<_>, String>>()
+    {
+        Ok(also) => also,
+        Err(message) => return answer::bad_request(format!("key: {message}")),
+    };
+    match app.serving.shard_keys(&who, &name, shards, &also).await {
+        Ok(Some(found)) => answer::json(StatusCode::OK, &found),
+        Ok(None) => {
+            let message = format!("there is no stream {name}");
+            answer::error(StatusCode::NOT_FOUND, "no_stream", &message, None)
+        }
+        Err(error) => answer::of_query(&error),
+    }
+}
+
 /// Runs an internal query and returns its rows as a JSON array.
 pub(super) async fn rows(app: &App, who: &Client, query: &str) -> Response {
     let asked = app

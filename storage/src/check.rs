@@ -16,7 +16,7 @@ use crate::env::IoContext;
 use crate::error::Error;
 use crate::manifest::{self, DetachedPartition, PartMeta, TileFile};
 use crate::memtable::column;
-use crate::model::{ColumnType, SEQ, TIME};
+use crate::model::{ColumnType, Name, SEQ, TIME};
 use crate::part::read_part;
 use crate::rollup_hook::Section;
 use crate::snapshot::Snapshot;
@@ -58,9 +58,7 @@ pub fn check(snapshot: &Snapshot) -> CheckReport {
         report.damage.push((path, error.to_string()));
     }
     for part in &manifest.parts {
-        report.read(snapshot, &part.file, |report, bytes| {
-            check_part(part, bytes).map(|rows| report.events += rows)
-        });
+        report.check_part(snapshot, part);
     }
     for file in manifest.tiles.iter().flat_map(|t| &t.files) {
         report.read(snapshot, &file.file, |_, bytes| check_tile(file, bytes));
@@ -77,7 +75,23 @@ pub fn check(snapshot: &Snapshot) -> CheckReport {
     report
 }
 
+/// Reads every part of a stream and compares it with the manifest. Returns the number of events in
+/// sound parts, and the damaged files, each with a description of its damage.
+pub fn check_stream(snapshot: &Snapshot, stream: &Name) -> (u64, Vec<(PathBuf, String)>) {
+    let mut report = CheckReport::default();
+    for part in snapshot.manifest().parts_of(stream) {
+        report.check_part(snapshot, part);
+    }
+    (report.events, report.damage)
+}
+
 impl CheckReport {
+    fn check_part(&mut self, snapshot: &Snapshot, part: &PartMeta) {
+        self.read(snapshot, &part.file, |report, bytes| {
+            check_part(part, bytes).map(|rows| report.events += rows)
+        });
+    }
+
     fn check_detached(&mut self, snapshot: &Snapshot, partition: &DetachedPartition) {
         let folder = snapshot.data_dir().join(&partition.folder);
         if !snapshot.fs.exists(&folder) {

@@ -69,7 +69,7 @@ pub use access_file::operator_secret;
 pub use background_permits::BackgroundPermit;
 pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
-pub use check::{CheckReport, check};
+pub use check::{CheckReport, check, check_stream};
 pub use counter_columns::{COUNTER, COUNTER_PATH, INCREMENT, counter_fields};
 pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};

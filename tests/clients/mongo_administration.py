@@ -7,6 +7,8 @@
     python3 mongo_administration.py ADDRESS kept
     python3 mongo_administration.py ADDRESS ring NUMBER
     python3 mongo_administration.py ADDRESS sizes
+    python3 mongo_administration.py ADDRESS sharding
+    python3 mongo_administration.py ADDRESS validates VALID
     python3 mongo_administration.py ADDRESS states
     python3 mongo_administration.py ADDRESS operations
     python3 mongo_administration.py ADDRESS rights READER SHIPPER
@@ -14,6 +16,7 @@
 Each prints what it was told, or fails with the first answer that is wrong. The store has the stream
 `access` of an access log, sealed; `capped` has retention by 1 MiB and `aged` by one hour. For
 `rights` there is the stream `hidden`, and tokens of the stream `events` to read and to ingest.
+`validates` is told whether `access` is `sound` or `damaged`.
 `kept` comes behind `retention`, after a restart. `ring` limits `access`, whose newest partition has
 so many events.
 """
@@ -254,6 +257,56 @@ def sizes(address):
     print("sized", told["count"])
 
 
+def sharding(address):
+    admin = client(address).admin
+    keys = {
+        "time": {"time": 1},
+        "batch": {"_id": "hashed"},
+        "path": {"path": 1},
+        "path + hash": {"path": 1, "ssk": 1},
+    }
+    for expected, key in keys.items():
+        told = admin.command("shardCollection", "logs.access", key=key)
+        assert told["collectionsharded"] == "logs.access" and told["key"] == expected, told
+        measured = told["shardKeys"]
+        assert measured["shards"] == 16 and measured["events"] == 40, measured
+        (figures,) = [of for of in measured["keys"] if of["key"] == expected]
+        assert 1 <= figures["busiest"] <= 16 and figures["work"] >= figures["busiest"], figures
+        # All events have one path, and came in one request.
+        has_one_shard = expected in ("path", "batch")
+        assert (figures["busiest"] == 16) == has_one_shard, figures
+    none = admin.command("shardCollection", "logs.none", key={"a": 1})
+    assert none["collectionsharded"] == "logs.none" and "shardKeys" not in none, none
+    fails(2, lambda: admin.command("shardCollection", "logs.access", key={}))
+    fails(2, lambda: admin.command("shardCollection", "logs.access", key={"a": "text"}))
+    fails(73, lambda: admin.command("shardCollection", "access", key={"a": 1}))
+    fails(166, lambda: admin.command("shardCollection", "logs.stats.daily", key={"path": 1}))
+    unique = {"key": {"path": 1}, "unique": True}
+    fails(115, lambda: admin.command("shardCollection", "logs.access", **unique))
+    print("sharded")
+
+
+def validates(address, state):
+    logs = client(address).logs
+    fails(26, lambda: logs.validate_collection("never"))
+    fails(115, lambda: logs.command("validate", "access", repair=True))
+    for full in (False, True):
+        try:
+            told = logs.validate_collection("access", full=full)
+            assert state == "sound" and told["valid"] and told["nInvalidDocuments"] == 0, told
+            assert told["errors"] == [] and told["nIndexes"] >= 3, told
+        except CollectionInvalid as invalid:
+            assert state == "damaged" and ".parquet" in str(invalid), invalid
+            told = logs.command("validate", "access")
+            assert told["nInvalidDocuments"] == 40, told
+        assert told["ns"] == "logs.access" and told["nrecords"] == 40, told
+    if state == "sound":
+        level = logs.validate_collection("stats.hourly")
+        assert level["valid"] and level["nrecords"] == 7, level
+        fails(26, lambda: logs.validate_collection("stats.never"))
+    print(state)
+
+
 def states(address):
     admin = client(address).admin
     told = admin.command("serverStatus")
@@ -273,7 +326,7 @@ def states(address):
     commands = admin.command("listCommands")["commands"]
     assert "find" in commands and commands["hello"]["requiresAuth"] is False
     assert admin.command("usersInfo", 1)["users"] == []
-    for refused in ("validate", "shardCollection", "reIndex"):
+    for refused in ("reshardCollection", "reIndex"):
         fails(115, lambda: admin.command(refused, "access"))
     for unknown in ("connPoolStats", "atlasVersion", "features", "nonsense"):
         fails(59, lambda: admin.command(unknown))
@@ -328,6 +381,9 @@ def rights(address, reader, shipper):
         assert "_id_" in logs.events.index_information()
         assert logs.hidden.index_information() == {}
         assert logs.command("dbStats")["collections"] == 1
+        shard = {"key": {"path": 1}}
+        assert "shardKeys" in admin.command("shardCollection", "logs.events", **shard)
+        assert "shardKeys" not in admin.command("shardCollection", "logs.hidden", **shard)
         for act in [
             lambda: logs.create_collection("other"),
             lambda: logs.command("create", "events"),
@@ -340,6 +396,7 @@ def rights(address, reader, shipper):
             # It reads one stream, and not the store.
             lambda: admin.command("serverStatus"),
             lambda: admin.command("hostInfo"),
+            lambda: logs.command("validate", "events"),
         ]:
             fails(13, act)
         assert admin.command("currentOp")["inprog"] == []
@@ -361,6 +418,8 @@ def rights(address, reader, shipper):
             lambda: admin.command("serverStatus"),
             lambda: admin.command("currentOp"),
             lambda: admin.command("killOp", op=1),
+            lambda: logs.command("validate", "events"),
+            lambda: admin.command("shardCollection", "logs.events", key={"path": 1}),
         ]:
             fails(13, act)
     with client(address) as connected:
@@ -371,5 +430,6 @@ def rights(address, reader, shipper):
 
 if __name__ == "__main__":
     _, where, act, *rest = sys.argv
-    acts = (lists, creates, indexes, retention, kept, ring, sizes, states, operations, rights)
+    acts = (lists, creates, indexes, retention, kept, ring, sizes, sharding, validates, states)
+    acts = (*acts, operations, rights)
     {f.__name__: f for f in acts}[act](where, *rest)

@@ -78,6 +78,7 @@ mod repl;
 mod requests;
 mod rollup;
 mod shapes;
+mod shard_keys;
 mod shares;
 mod ship;
 mod shippers;

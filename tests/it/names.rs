@@ -570,7 +570,7 @@ fn a_hostile_name_that_is_data_is_kept_as_it_came() {
 }
 
 /// Commands with the place `@` of a name; `DATA` ends those in which some hostile names are valid.
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 39] = [
     "import {file} --stream @",
     "import {file} --stream web --format @",
     "import {file} --stream web --tz @",
@@ -581,6 +581,8 @@ const COMMANDS: [&str; 37] = [
     "slice --stream @ --host x --date 2024-03-01",
     "slice --stream web --host x --date 2024-03-01 --tz @",
     "stream schema @",
+    "stream suggest-shard-key @ --shards 4",
+    "stream suggest-shard-key web --shards 4 --key @",
     "partition list @ DATA",
     "partition drop @ 2024-03-01 --dry-run",
     "partition drop web @ --dry-run",

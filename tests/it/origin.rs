@@ -10,7 +10,7 @@ use crate::page::{chromium, dump_with};
 use crate::support::{Home, PAST_S, Server, line};
 
 /// Every route, the page, an asset of it and a path that leads nowhere.
-const REQUESTS: [(&str, &str); 34] = [
+const REQUESTS: [(&str, &str); 35] = [
     ("GET", "/"),
     ("GET", "/page.js"),
     ("GET", "/nowhere"),
@@ -26,6 +26,7 @@ const REQUESTS: [(&str, &str); 34] = [
     ("GET", "/api/v1/tail?stream=access"),
     ("GET", "/api/v1/streams"),
     ("GET", "/api/v1/streams/access/schema"),
+    ("GET", "/api/v1/streams/access/shard-keys?shards=4"),
     ("GET", "/api/v1/partitions"),
     ("DELETE", "/api/v1/partitions?stream=access&date=2024"),
     ("POST", "/api/v1/partitions/detach?stream=access&date=2024"),

@@ -7,7 +7,7 @@ use crate::support::{Home, PAST_S, Server, line};
 
 /// A route with a parameter that is nearly one of its own, and what was meant; nothing where the
 /// route takes none.
-const MISSPELLED: [(&str, &str, &str); 24] = [
+const MISSPELLED: [(&str, &str, &str); 25] = [
     ("GET", "/health?x=1", ""),
     ("GET", "/metrics?name=x", ""),
     ("POST", "/api/v1/ingest/access?fromat=json", "format"),
@@ -16,6 +16,7 @@ const MISSPELLED: [(&str, &str, &str); 24] = [
     ("GET", "/api/v1/tail?stream=access&were=true", "where"),
     ("GET", "/api/v1/streams?name=access", ""),
     ("GET", "/api/v1/streams/access/schema?x=1", ""),
+    ("GET", "/api/v1/streams/access/shard-keys?shard=4", "shards"),
     ("GET", "/api/v1/partitions?stream=access", ""),
     (
         "DELETE",
@@ -110,6 +111,14 @@ fn wrong_paths_and_methods_are_answered_as_all_errors_are() {
         ("GET", "/api/v1/", 404),
         ("DELETE", "/api/v1/queries/first", 400),
         ("GET", "/api/v1/streams/%FF/schema", 400),
+        ("GET", "/api/v1/streams/access/shard-keys", 400),
+        ("GET", "/api/v1/streams/access/shard-keys?shards=many", 400),
+        ("GET", "/api/v1/streams/access/shard-keys?shards=1", 404),
+        (
+            "GET",
+            "/api/v1/streams/access/shard-keys?shards=4&key=,",
+            400,
+        ),
         ("GET", "/api/v1/tail?stream=%FF", 400),
         ("GET", "/api/v1/tail?stream=%zz", 400),
         ("GET", "/api/v1/tail?stream=access&last=many", 400),

@@ -39,7 +39,7 @@ fn a_command_whose_reader_has_gone_ends_quietly() {
         "access",
         line("203.0.113.1", PAST_S, "/", 200, 1).repeat(50),
     );
-    let own: [&[&str]; 21] = [
+    let own: [&[&str]; 22] = [
         &["import", &file, "--stream", "access"],
         &["import", &file, "--stream", "access", "--output", "json"],
         &["parse", "--explain", &file],
@@ -64,6 +64,7 @@ fn a_command_whose_reader_has_gone_ends_quietly() {
         &["rollup", "run"],
         &["stream", "list"],
         &["stream", "schema", "access"],
+        &["stream", "suggest-shard-key", "access", "--shards", "4"],
         &["partition", "list"],
         &["index", "list"],
         &["quarantine", "list"],

@@ -311,6 +311,12 @@ impl Format {
         Header::of_format(self).is_some_and(|header| header.fields.is_none())
     }
 
+    /// Returns whether each line is a record of its own, since the format has headers, which are
+    /// lines: a rule for records of several lines joins none of them.
+    pub fn has_record_lines(&self) -> bool {
+        Header::of_format(self).is_some()
+    }
+
     /// Returns whether a line can be read by the fields that the format has.
     pub(crate) fn fits(&self, line: &[u8]) -> bool {
         let Self::Fields(fields) = self else {

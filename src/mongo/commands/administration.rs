@@ -15,9 +15,11 @@ mod listing;
 mod operations;
 mod refusals;
 mod retention;
+mod sharding;
 mod sizes;
 mod status;
 mod users;
+mod validation;
 
 use bson::{Bson, DateTime, Document};
 use query::mongo::{ExpressionContext, Filter};
@@ -52,6 +54,8 @@ pub(super) async fn run(
         "dropIndexes" | "deleteIndexes" => indexes::drop(connection, command).await,
         "collStats" | "collstats" => sizes::of_collection(connection, command).await,
         "dbStats" | "dbstats" => sizes::of_database(connection, command).await,
+        "validate" => validation::of_collection(connection, command).await,
+        "shardCollection" => sharding::of_collection(connection, command).await,
         "serverStatus" => status::server(connection, command),
         "hostInfo" => status::host(connection, command),
         "getParameter" => status::parameters(connection, command),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::check_stream;
 use crate::check;
 use crate::env::RealFs;
 use crate::model::{Identity, WriteConcern};
@@ -44,6 +45,13 @@ fn a_sound_store_is_sound_and_every_damaged_file_is_named() {
             let report = check(&snapshot);
             assert_eq!(report.damage.len(), 1, "{path} at {at}");
             assert_eq!(report.damage[0].0, full);
+            // Each part is of one stream, and the identities are of none.
+            let damaged = snapshot.streams().keys().filter(|stream| {
+                let (events, damage) = check_stream(&snapshot, stream);
+                assert_eq!(events == 0, !damage.is_empty(), "{path} at {at}");
+                !damage.is_empty()
+            });
+            assert_eq!(damaged.count(), usize::from(path.ends_with(".parquet")));
         }
         std::fs::write(&full, &whole[..whole.len() - 1]).expect("written");
         assert_eq!(check(&snapshot).damage.len(), 1, "{path} cut");

@@ -1,5 +1,7 @@
 //! Administration through a driver: `tests/clients/mongo_administration.py`.
 
+use std::path::Path;
+
 use super::{served, served_with, told_by};
 use crate::support::{Home, PAST_S, Server, command, finish, line};
 use serde_json::Value;
@@ -88,6 +90,33 @@ fn a_capped_collection_loses_its_oldest_days() {
 #[test]
 fn collections_and_their_indexes_have_sizes() {
     check("sizes", "sized 40");
+}
+
+#[test]
+fn a_collection_is_sharded_by_any_key_and_the_keys_are_measured() {
+    check("sharding", "sharded");
+}
+
+#[test]
+fn a_damaged_collection_is_not_valid() {
+    let home = Home::new();
+    let (server, address) = served(&home);
+    ingest(&server);
+    let told = told_by(FILE, &address, &["validates", "sound"]);
+    let parts = server.sql("SELECT path FROM system.parts WHERE stream = 'access'");
+    for part in &parts {
+        let path = Path::new(&home.data).join(part["path"].as_str().expect("a path"));
+        let mut bytes = std::fs::read(&path).expect("the part");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, bytes).expect("the damaged part");
+    }
+    if let Some(told) = told {
+        assert_eq!(told, "sound");
+        let told = told_by(FILE, &address, &["validates", "damaged"]);
+        assert_eq!(told.as_deref(), Some("damaged"));
+    }
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

@@ -107,3 +107,47 @@ fn an_import_and_a_request_join_lines_as_a_shipper_does() {
         refused.text()
     );
 }
+
+#[test]
+fn lines_with_a_header_stay_lines_whatever_a_rule_says() {
+    let home = Home::new();
+    let w3c = "#Version: 1.0\n#Fields: date time c-ip cs-method\n\
+               2026-01-02 03:04:05 192.0.2.1 GET\n2026-01-02 03:04:06 192.0.2.2 GET\n";
+    let log = home.file("iis.log", w3c);
+    let of_store = ["import", &log, "--stream", "here", "--data", &home.data];
+    run(&[&of_store[..], &["--multiline", "indent"]].concat()).code(0);
+    assert_eq!(home.number("SELECT count(*) AS n FROM here"), 2);
+    let other = Home::new();
+    let server = Server::start_with(&other.data, &[("LOGMILL_STREAM__WEB__MULTILINE", "indent")]);
+    let of_server = ["import", &log, "--stream", "there", "--server", &server.url];
+    run(&[&of_server[..], &["--multiline", "start:^no line"]].concat()).code(0);
+    assert_eq!(server.number("SELECT count(*) AS n FROM there"), 2);
+    assert_eq!(
+        server.ingest("web?format=csv", "a,b\n1,2\n 3,4\n")["accepted"],
+        2
+    );
+    let once = [
+        "ship",
+        &log,
+        "--stream",
+        "shipped",
+        "--server",
+        &server.url,
+        "--once",
+    ];
+    run(&[&once[..], &["--multiline", "indent"]].concat()).code(0);
+    assert_eq!(server.number("SELECT count(*) AS n FROM shipped"), 2);
+
+    let rule = ["--format", "csv:a,b", "--multiline", "indent"];
+    for command in [
+        &["import", &log, "--stream", "csv", "--data", &home.data][..],
+        &["parse", "--explain", &log],
+        &["ship", &log, "--stream", "csv", "--server", &server.url],
+    ] {
+        let refused = run(&[command, &rule].concat()).code(2).stderr;
+        assert!(
+            refused.contains("each line of csv:a,b is a record"),
+            "{refused}"
+        );
+    }
+}

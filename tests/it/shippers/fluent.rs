@@ -1,8 +1,9 @@
 //! Fluent's forward protocol, with a client of the test's own and with Python's `fluent-logger`.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -187,18 +188,24 @@ fn what_cannot_be_read_is_quarantined_or_ends_its_connection() {
     assert_eq!(metric(&server, "logmill_shippers_malformed_total"), 4);
 }
 
-#[test]
-fn pythons_logger_sends_by_the_snippet_of_the_page() {
+/// Returns a Python that has fluent-logger.
+fn python() -> Option<String> {
     let Ok(python) = std::env::var("LOGMILL_CLIENTS_PYTHON") else {
         println!("skipped: LOGMILL_CLIENTS_PYTHON names no Python with fluent-logger");
-        return;
+        return None;
     };
-    let home = Home::new();
     let probe = ["-c", "import fluent.sender"];
     if finish(Command::new(&python).args(probe), &[]).code != 0 {
         println!("skipped: fluent-logger is not installed");
-        return;
+        return None;
     }
+    Some(python)
+}
+
+#[test]
+fn pythons_logger_sends_by_the_snippet_of_the_page() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
     let (server, address) = serve(&home, "127.0.0.1:0");
     let (_, port) = address.rsplit_once(':').expect("an address");
     let page = snippet("fluent.md", "fluent.sender");
@@ -220,4 +227,71 @@ fn pythons_logger_sends_by_the_snippet_of_the_page() {
         row.to_string(),
         r#"{"tag":"shop.login","user":"ann","seconds":1.5}"#
     );
+}
+
+/// It asks for no acknowledgement, so a kill of the server comes while nothing is on its way.
+#[test]
+fn pythons_logger_goes_on_behind_kills_of_both_ends() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    let (mut server, address) = serve(&home, "127.0.0.1:0");
+    let (_, port) = address.rsplit_once(':').expect("an address");
+    let script = "import sys, fluent.sender\n\
+        logger = fluent.sender.FluentSender('shop', port=int(sys.argv[1]))\n\
+        for n in range(int(sys.argv[2]), int(sys.argv[2]) + 3000):\n    \
+            if n % 300 == 0: print(n, flush=True); input()\n    \
+            logger.emit('login', {'n': n})\n\
+        logger.close()";
+    let start = |from: u64| {
+        Command::new(&python)
+            .args(["-c", script, port, &from.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python starts")
+    };
+    let (count, last) = ("SELECT count(*) FROM fluent", "SELECT max(n) FROM fluent");
+    let mut sent = 0;
+    for is_killed in [true, false] {
+        let mut child = start(sent);
+        let mut go = child.stdin.take().expect("its input");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        for (pause, line) in (0..).zip(lines) {
+            let at = line.expect("a line").parse().expect("a number");
+            if at > 0 {
+                wait_for_number(&server, count, at);
+            }
+            if pause % 4 == 2 {
+                server.kill();
+                (server, _) = serve(&home, &address);
+            }
+            go.write_all(b"\n").expect("a word");
+            if is_killed && pause == 7 {
+                std::thread::sleep(Duration::from_millis(3));
+                child.kill().expect("a signal to our own child");
+                break;
+            }
+        }
+        assert_eq!(child.wait().expect("the client ends").success(), !is_killed);
+        // Of a client that was killed, the server reads what had left it.
+        drop(go);
+        sent = match is_killed {
+            true => settled(&server, count),
+            false => sent + 3000,
+        };
+        wait_for_number(&server, count, sent);
+        assert_eq!(server.number(last) + 1, sent);
+        assert_eq!(server.number("SELECT count(DISTINCT n) FROM fluent"), sent);
+    }
+}
+
+/// Returns what a query counts once it counts no more for half a second.
+fn settled(server: &Server, query: &str) -> u64 {
+    loop {
+        let before = server.number(query);
+        std::thread::sleep(Duration::from_millis(500));
+        if server.number(query) == before {
+            return before;
+        }
+    }
 }

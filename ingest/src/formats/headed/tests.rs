@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::formats::documents::testing::{options, parsed};
-use crate::{HeaderSearch, Parsed, Parser, SourceItem};
+use crate::{HeaderSearch, LineBlocks, Multiline, Parsed, Parser, SourceItem};
 
 const CSV_SOURCE: &str = "\u{feff}time,level,\"two words\",n\r\n\
     2026-11-26T09:00:00Z,info,\"a, \"\"b\"\"\",1\r\n\
@@ -147,6 +147,34 @@ proptest! {
         let whole = in_pieces(&format, &source, &[], false);
         prop_assert_eq!(in_pieces(&format, &source, &[at], false), whole.clone());
         prop_assert_eq!(in_pieces(&format, &source, &[at], true), whole);
+    }
+}
+
+#[test]
+fn no_rule_joins_lines_of_a_format_with_headers() {
+    for (format, source) in sources() {
+        let expected = in_pieces(&format, source, &[], false);
+        for rule in ["indent", "start:^2026", "start:^no line begins so"] {
+            let rule: Multiline = rule.parse().unwrap();
+            let read = |format: &Format, block_bytes| {
+                let mut parser = Parser::new(crate::ParseOptions {
+                    multiline: Some(rule.clone()),
+                    ..options(format.clone())
+                });
+                let blocks = LineBlocks::new(source.as_bytes())
+                    .with_limits(block_bytes, 1 << 20)
+                    .of_records(Some(rule.clone()));
+                let parsed = |block: crate::SourceBlock| parser.parse_block(&block).unwrap();
+                let parsed = blocks.map(|block| block.unwrap()).map(parsed);
+                joined(parsed.map(|parsed| outcome(&parsed)).collect())
+            };
+            for block_bytes in [40, 4096] {
+                assert_eq!(read(&format, block_bytes), expected, "{format} {rule}");
+            }
+            if format == Format::W3c {
+                assert_eq!(read(&Format::Auto, 4096), expected, "auto {rule}");
+            }
+        }
     }
 }
 

@@ -9,11 +9,8 @@ use crate::mongo::session::MongoConnection;
 /// Returns the way to the same end; `None` if the command is not known.
 pub(super) fn hint(name: &str) -> Option<&'static str> {
     Some(match name {
-        "validate" => {
-            "`logmill check DATA_DIR` reads a store and verifies every checksum, and `logmill rollup verify` recounts rollups from their events"
-        }
-        "shardCollection" | "reshardCollection" | "refineCollectionShardKey" => {
-            "this store is one node, which holds every stream whole; a key of shards is chosen for a stream when it runs on a cluster"
+        "reshardCollection" | "refineCollectionShardKey" => {
+            "this store is one node, which holds every stream whole; `logmill stream suggest-shard-key` measures the keys of a cluster"
         }
         "enableSharding" | "addShard" | "removeShard" | "split" | "moveChunk" => {
             "this store is one node, and databases are names alone"

@@ -22,7 +22,7 @@ use crate::mongo::session::MongoConnection;
 /// The documents of a collection and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CollectionSize {
-    documents: u64,
+    pub(super) documents: u64,
     /// Bytes of files.
     pub(super) stored_bytes: u64,
     /// Bytes of memory.
@@ -53,7 +53,7 @@ impl CollectionSize {
     }
 
     /// Returns the size of a level: its cells.
-    fn of_level(snapshot: &Snapshot, rollup: u32, level: Level) -> Self {
+    pub(super) fn of_level(snapshot: &Snapshot, rollup: u32, level: Level) -> Self {
         let mut size = Self::default();
         let files = snapshot.manifest().tiles_of(rollup).flat_map(|t| &t.files);
         for section in files.flat_map(|file| &file.sections) {

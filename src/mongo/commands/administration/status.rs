@@ -53,14 +53,14 @@ const COMMANDS: [(&str, bool); 45] = [
     ("saslContinue", false),
     ("saslStart", false),
     ("serverStatus", true),
+    ("shardCollection", true),
     ("usersInfo", true),
+    ("validate", true),
     ("whatsmyip", true),
     // Known, and refused with the way to the same end.
     ("compact", true),
     ("convertToCapped", true),
     ("reIndex", true),
-    ("shardCollection", true),
-    ("validate", true),
 ];
 
 /// Checks that a client may read the state of the server, as at `/metrics`.
