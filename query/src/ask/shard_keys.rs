@@ -7,6 +7,7 @@
 //! returns.
 
 mod figures;
+mod hash;
 mod key;
 mod sample;
 
@@ -22,7 +23,7 @@ use tokio::sync::Semaphore;
 use crate::engine::Engine;
 use crate::error::{Error, Fault, Result};
 use crate::tables::system::SystemInfo;
-use sample::EventSample;
+use sample::{EventSample, SampleRows};
 
 pub use key::{Salt, ShardKey};
 
@@ -143,18 +144,13 @@ pub async fn shard_keys(
     let fields: BTreeSet<String> = fields.map(str::to_owned).collect();
     let alone = ONE_AT_A_TIME.acquire().await;
     let alone = alone.expect("BUG: nothing closes the semaphore");
-    let sample = EventSample::read(
-        engine,
-        (snapshot, system),
-        (stream, &meta),
-        &fields,
-        &rollups,
-    )
-    .await?;
+    let sources = (snapshot, system);
+    let rows = SampleRows::read(engine, sources, (stream, &meta), &fields, &rollups).await?;
     let stream = stream.to_string();
     let measured = tokio::task::spawn_blocking(move || {
         // A client that goes away does not end this work.
         let _alone = alone;
+        let sample = EventSample::new(rows, &fields, &rollups);
         let (from_us, to_us) = sample.range();
         let figures = |key: &ShardKey| sample.figures(key, shards, &lookups);
         let figures: Vec<_> = match sample.events() {

@@ -88,6 +88,11 @@ pub(super) fn scalar(value: &Bson) -> Option<RawBsonRef<'_>> {
     })
 }
 
+/// Returns a value of a column.
+pub(super) fn owned(value: RawBsonRef<'_>) -> Bson {
+    Bson::try_from(value).expect("BUG: a column has no values that cannot be read")
+}
+
 fn put_name(out: &mut Vec<u8>, element: ElementType, name: &CStr) {
     out.push(element as u8);
     out.extend(name.as_str().as_bytes());

@@ -10,7 +10,7 @@ use chrono::DateTime;
 use futures::StreamExt;
 use storage::{Name, Snapshot, StreamMeta};
 
-use super::figures::hash_of;
+use super::hash::hash_of;
 use crate::engine::Engine;
 use crate::error::{Error, Fault, Result};
 use crate::tables::system::SystemInfo;
@@ -77,54 +77,37 @@ pub(super) struct EventSample {
 }
 
 impl EventSample {
-    /// Reads the sample of a stream that exists, with these fields and the cells of its rollups.
-    pub(super) async fn read(
-        engine: &Engine,
-        (snapshot, system): (Arc<Snapshot>, Arc<dyn SystemInfo>),
-        (stream, meta): (&Name, &StreamMeta),
+    /// Makes the sample of rows with these fields, and the cells of these rollups.
+    pub(super) fn new(
+        rows: SampleRows,
         fields: &BTreeSet<String>,
         rollups: &[Arc<Definition>],
-    ) -> Result<Self> {
-        let reader = SampleReader {
-            engine,
-            snapshot,
-            system,
-            stream: quoted(stream.as_str()),
-        };
-        let range = reader.range().await?;
-        let mut expressions: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
-        let keys = rollups.iter().flat_map(|definition| definition.by());
-        // Without a column, all its values are null and tell no cells apart.
-        for key in keys.filter(|key| meta.column_type(key.value().field()).is_some()) {
-            let expression = spelled(key);
-            if !expressions.contains(&expression) {
-                expressions.push(expression);
-            }
-        }
-        let (times, seqs, columns) = reader.rows(range, &expressions).await?;
-        let by_expression: HashMap<&str, &ValueColumn> = {
+    ) -> Self {
+        let SampleRows {
+            range,
+            expressions,
+            times,
+            seqs,
+            columns,
+        } = rows;
+        let by_expression = {
             let names = expressions.iter().map(String::as_str);
             names.zip(&columns).collect()
         };
         let cells = cells(&times, rollups, &by_expression);
         let mut arrival: Vec<u32> = (0..times.len() as u32).collect();
         arrival.sort_unstable_by_key(|row| seqs[*row as usize]);
-        let first = times
-            .iter()
-            .min()
-            .copied()
-            .unwrap_or(0)
-            .div_euclid(MINUTE_US);
-        let minute = |time: &i64| (time.div_euclid(MINUTE_US) - first) as u32;
-        Ok(Self {
+        let minutes = times.iter().map(|time| time.div_euclid(MINUTE_US));
+        let first = minutes.clone().min().unwrap_or(0);
+        Self {
             range,
-            minutes: times.iter().map(minute).collect(),
+            minutes: minutes.map(|minute| (minute - first) as u32).collect(),
             hours: times.iter().map(|t| t.div_euclid(60 * MINUTE_US)).collect(),
             seqs,
             arrival,
             fields: fields.iter().cloned().zip(columns).collect(),
             cells,
-        })
+        }
     }
 
     /// Returns the times of the sample, half-open.
@@ -174,14 +157,51 @@ fn spelled(key: &Key) -> String {
     }
 }
 
+/// The rows of a sample as they are read.
+pub(super) struct SampleRows {
+    range: (i64, i64),
+    /// The columns as SQL: the fields, then the other keys of rollups.
+    expressions: Vec<String>,
+    times: Vec<i64>,
+    seqs: Vec<u64>,
+    columns: Vec<ValueColumn>,
+}
+
+impl SampleRows {
+    /// Reads the sample of a stream that exists, with these fields and the keys of its rollups.
+    pub(super) async fn read(
+        engine: &Engine,
+        (snapshot, system): (Arc<Snapshot>, Arc<dyn SystemInfo>),
+        (stream, meta): (&Name, &StreamMeta),
+        fields: &BTreeSet<String>,
+        rollups: &[Arc<Definition>],
+    ) -> Result<Self> {
+        let reader = SampleReader {
+            engine,
+            snapshot,
+            system,
+            stream: quoted(stream.as_str()),
+        };
+        let mut expressions: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+        let keys = rollups.iter().flat_map(|definition| definition.by());
+        // Without a column, all its values are null and tell no cells apart.
+        for key in keys.filter(|key| meta.column_type(key.value().field()).is_some()) {
+            let expression = spelled(key);
+            if !expressions.contains(&expression) {
+                expressions.push(expression);
+            }
+        }
+        let range = reader.range().await?;
+        reader.rows(range, expressions).await
+    }
+}
+
 struct SampleReader<'a> {
     engine: &'a Engine,
     snapshot: Arc<Snapshot>,
     system: Arc<dyn SystemInfo>,
     stream: String,
 }
-
-type SampleRows = (Vec<i64>, Vec<u64>, Vec<ValueColumn>);
 
 impl SampleReader<'_> {
     async fn ask(&self, sql: &str, mut take: impl FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
@@ -234,15 +254,15 @@ impl SampleReader<'_> {
         Ok((from, last + 1))
     }
 
-    async fn rows(&self, (from, to): (i64, i64), expressions: &[String]) -> Result<SampleRows> {
+    async fn rows(&self, range: (i64, i64), expressions: Vec<String>) -> Result<SampleRows> {
         let texts = expressions.iter().enumerate();
         let texts = texts.map(|(n, e)| format!(", arrow_cast({e}, 'Utf8') AS value{n}"));
         let sql = format!(
             "SELECT time, _seq{} FROM {} WHERE time >= {} AND time < {} LIMIT {EVENTS_MAX}",
             texts.collect::<String>(),
             self.stream,
-            stamp(from),
-            stamp(to)
+            stamp(range.0),
+            stamp(range.1)
         );
         let (mut times, mut seqs, mut bytes) = (Vec::new(), Vec::new(), 0);
         let mut columns: Vec<ValueColumn> = Vec::new();
@@ -264,7 +284,13 @@ impl SampleReader<'_> {
             }
         })
         .await?;
-        Ok((times, seqs, columns))
+        Ok(SampleRows {
+            range,
+            expressions,
+            times,
+            seqs,
+            columns,
+        })
     }
 }
 

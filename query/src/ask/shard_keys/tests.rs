@@ -83,8 +83,8 @@ async fn figures_are_those_of_stores_that_the_key_divides() {
         .map(str::to_owned)
         .into();
     let sources = (one.store.snapshot(), Arc::new(NoSystemInfo) as Arc<_>);
-    let sample = EventSample::read(&one.engine, sources, (&stream, &meta), &fields, &[]);
-    let sample = sample.await.unwrap();
+    let rows = SampleRows::read(&one.engine, sources, (&stream, &meta), &fields, &[]);
+    let sample = EventSample::new(rows.await.unwrap(), &fields, &[]);
     // Numbers follow the times here.
     let first = *sample.seqs.iter().min().unwrap();
     for figures in &info.keys {

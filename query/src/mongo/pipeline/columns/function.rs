@@ -6,8 +6,7 @@ use bson::raw::{RawBsonRef, cstr};
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 
-use super::row::owned;
-use crate::mongo::encoding::put_element;
+use crate::mongo::encoding::{owned, put_element};
 use crate::mongo::error::Result;
 use crate::mongo::expression::{Evaluated, ExpressionContext, ShapeFunction};
 use crate::mongo::size::weigh;

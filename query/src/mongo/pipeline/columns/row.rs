@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use bson::Bson;
 use bson::raw::{CStr, RawBsonRef};
 
 use super::function::ColumnFunction;
 use super::shapes::ColumnShape;
 use super::{FieldPlace, FieldRows};
-use crate::mongo::encoding::{begin_inside, end_document, put_bson, put_element, scalar};
+use crate::mongo::encoding::{begin_inside, end_document, owned, put_bson, put_element, scalar};
 use crate::mongo::error::{QueryError, Result};
 use crate::mongo::expression::Evaluated;
 use crate::mongo::pipeline::PipelineContext;
@@ -109,10 +108,6 @@ fn has_one_spelling(value: RawBsonRef<'_>) -> bool {
         RawBsonRef::Int64(number) => i32::try_from(number).is_err(),
         _ => false,
     }
-}
-
-pub(super) fn owned(value: RawBsonRef<'_>) -> Bson {
-    Bson::try_from(value).expect("BUG: a column has no values that cannot be read")
 }
 
 pub(super) fn no_name(error: bson::error::Error) -> QueryError {
