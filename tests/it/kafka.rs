@@ -3,6 +3,7 @@
 //!
 //! Each record has a number of its own, so that what is stored is compared number by number.
 
+mod broker;
 mod confluent;
 mod faults;
 mod records;

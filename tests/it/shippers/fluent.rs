@@ -285,11 +285,11 @@ fn pythons_logger_goes_on_behind_kills_of_both_ends() {
     }
 }
 
-/// Returns what a query counts once it counts no more for half a second.
+/// Returns the number that a query counts once it has stayed the same for two seconds.
 fn settled(server: &Server, query: &str) -> u64 {
     loop {
         let before = server.number(query);
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_secs(2));
         if server.number(query) == before {
             return before;
         }
