@@ -24,11 +24,14 @@ pub(super) const QUEUE_KIB: u32 = 2 << 10;
 const REVOKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Defaults that differ from those of librdkafka; options may change them.
-const DEFAULTS: [(&str, &str); 3] = [
+const DEFAULTS: [(&str, &str); 4] = [
     // A member that was killed is not waited for three quarters of a minute.
     ("session.timeout.ms", "10000"),
     ("partition.assignment.strategy", "cooperative-sticky"),
     ("fetch.wait.max.ms", "100"),
+    // Queues are short, and often full: a partition whose queue was full when its turn came is not
+    // fetched for this time, by default for a second.
+    ("fetch.queue.backoff.ms", "10"),
 ];
 /// Values that the invariants of this source need.
 const FIXED: [(&str, &str); 7] = [
