@@ -3,8 +3,8 @@
     python benches/kafka.py HOST:PORT target/release/logmill --records 2000000 --runs 3
 
 needs a broker with nothing else to do, kcat and the package confluent-kafka. A topic of four partitions is filled
-with records of JSON; then kcat and a new server read all of it in turn, from its beginning. A server has read it
-once its stream has every record. Each run has the seconds of the clock from the start of the program, those of
+with records of JSON, some of which are none; then kcat and a new server read all of it in turn, from its beginning. A server has read it
+once every record is stored, or in quarantine. Each run has the seconds of the clock from the start of the program, those of
 its CPU, and records by second of the clock: from the start, and for a server also from the first records that it
 stored, since a broker lets a member of a group wait for others.
 
@@ -12,54 +12,22 @@ kcat has the librdkafka of the system; `LD_LIBRARY_PATH` names the folder of ano
 """
 
 import argparse
-import json
 import os
+import pathlib
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
-import urllib.request
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests/clients"))
 
-PARTITIONS = 4
+from kafka import Server, configure, create, fill
+
 # The broker of a test answers a fetch that has no records only after this time.
 FETCH_WAIT_MS = 10
-
-
-def value_of(number):
-    return (b'{"number":%d,"host":"10.0.%d.%d","path":"/shop/item/%d","status":200,"size":%d}'
-            % (number, number % 7, number % 251, number % 1000, number % 4096))
-
-
-def fill(brokers, topic, records):
-    """Returns the bytes of all values."""
-    admin = AdminClient({"bootstrap.servers": brokers})
-    for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
-        created.result()
-    producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "linger.ms": 20,
-                         "queue.buffering.max.messages": 500000})
-    failed, sent = [], 0
-
-    def report(error, _message):
-        if error:
-            failed.append(error)
-
-    for number in range(records):
-        value = value_of(number)
-        sent += len(value)
-        while True:
-            try:
-                producer.produce(topic, value, partition=number % PARTITIONS, on_delivery=report)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if number % 500 == 0:
-            producer.poll(0)
-    assert producer.flush(300) == 0 and not failed, failed[:3]
-    return sent
 
 
 def kcat(brokers, topic, records):
@@ -77,45 +45,27 @@ def kcat(brokers, topic, records):
     return ended - began, cpu, records / (ended - began)
 
 
-def sql(url, query):
-    body = json.dumps({"sql": query}).encode()
-    request = urllib.request.Request(url + "/api/v1/sql", body, {"Content-Type": "application/json"})
-    return json.load(urllib.request.urlopen(request, timeout=300))["rows"]
-
-
 def logmill(program, brokers, topic, records):
     """Returns the seconds of the clock and of CPU, and records by second from the first ones on."""
     with tempfile.TemporaryDirectory(prefix="logmill-kafka-") as folder:
-        config = folder + "/logmill.toml"
-        with open(config, "w") as file:
-            file.write(f'[kafka.bench]\nbrokers = ["{brokers}"]\ntopics = ["{topic}"]\nstream = "logs"\n'
-                       f'format = "json"\ngroup = "{topic}_{os.urandom(4).hex()}"\n'
-                       f'[kafka.bench.options]\n"fetch.wait.max.ms" = {FETCH_WAIT_MS}\n')
-        began = time.monotonic()
-        command = [program, "--config", config, "serve", folder + "/data", "--http", "127.0.0.1:0",
-                   "--postgres", "off"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        config, group = folder + "/logmill.toml", f"{topic}_{os.urandom(4).hex()}"
+        configure(config, brokers, topic, group, f'"fetch.wait.max.ms" = {FETCH_WAIT_MS}')
+        began, first = time.monotonic(), None
+        server = Server(program, folder + "/data", config)
         try:
-            url = server.stdout.readline().decode().split(" at ")[1].strip().rstrip("/")
-            first = None
-            while True:
-                known = sql(url, "SELECT name FROM system.streams WHERE name = 'logs'")
-                stored = sql(url, "SELECT count(*) AS n FROM logs")[0]["n"] if known else 0
-                if stored >= records:
-                    break
+            while (stored := server.stored("logs")) < records:
                 if stored and first is None:
                     first = time.monotonic(), stored
                 assert time.monotonic() - began < 600, f"only {stored} of {records}"
                 time.sleep(0.05)
             ended = time.monotonic()
-            with open(f"/proc/{server.pid}/stat") as file:
+            with open(f"/proc/{server.process.pid}/stat") as file:
                 fields = file.read().rsplit(")", 1)[1].split()
             cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            distinct = sql(url, "SELECT count(*) AS n, count(DISTINCT number) AS d FROM logs")[0]
-            assert (distinct["n"], distinct["d"]) == (records, records), distinct
+            distinct = server.number("SELECT count(DISTINCT number) FROM logs")
+            assert distinct == server.number("SELECT count(*) FROM logs"), distinct
         finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()
+            server.end(signal.SIGTERM)
     since, before = first or (began, 0)
     return ended - began, cpu, (records - before) / (ended - since)
 
@@ -128,8 +78,8 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     args = parser.parse_args()
     topic = f"bench_{os.getpid()}"
-    sent = fill(args.brokers, topic, args.records)
-    print(f"{args.records:,} records, {sent / args.records:.0f} bytes each")
+    create(args.brokers, topic)
+    fill(args.brokers, topic, args.records, 0, threading.Event())
     for _ in range(args.runs):
         readers = [("kcat", kcat(args.brokers, topic, args.records)),
                    ("logmill", logmill(args.program, args.brokers, topic, args.records))]

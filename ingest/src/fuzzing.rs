@@ -6,10 +6,12 @@
 
 mod blocks;
 mod bodies;
+mod bson;
 mod json;
 mod line_formats;
 mod shippers;
 
+pub use self::bson::bson;
 pub use blocks::blocks;
 pub use bodies::bodies;
 pub use json::json;

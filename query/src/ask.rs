@@ -6,4 +6,5 @@ pub(crate) mod random_questions;
 pub(crate) mod schema;
 pub(crate) mod shard_keys;
 pub(crate) mod slice;
+mod sql_text;
 pub(crate) mod tail;

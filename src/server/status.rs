@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use query::output::Output;
 use query::{Parameters, Session};
+use serde::Serialize;
 use serde_json::json;
 use storage::{Name, StreamKind};
 
@@ -81,7 +82,12 @@ pub(super) async fn schema(
         Ok(name) => name,
         Err(error) => return answer::bad_request(error),
     };
-    match app.serving.schema(&who, &name).await {
+    of_stream(&name, app.serving.schema(&who, &name).await)
+}
+
+/// Answers with what was found of a stream.
+fn of_stream<T: Serialize>(name: &Name, found: query::Result<Option<T>>) -> Response {
+    match found {
         Ok(Some(found)) => answer::json(StatusCode::OK, &found),
         Ok(None) => {
             let message = format!("there is no stream {name}");
@@ -116,14 +122,8 @@ pub(super) async fn shard_keys(
         Ok(also) => also,
         Err(message) => return answer::bad_request(format!("key: {message}")),
     };
-    match app.serving.shard_keys(&who, &name, shards, &also).await {
-        Ok(Some(found)) => answer::json(StatusCode::OK, &found),
-        Ok(None) => {
-            let message = format!("there is no stream {name}");
-            answer::error(StatusCode::NOT_FOUND, "no_stream", &message, None)
-        }
-        Err(error) => answer::of_query(&error),
-    }
+    let found = app.serving.shard_keys(&who, &name, shards, &also).await;
+    of_stream(&name, found)
 }
 
 /// Runs an internal query and returns its rows as a JSON array.

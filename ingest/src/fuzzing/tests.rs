@@ -18,6 +18,11 @@ fn objects_are_read_as_another_parser_reads_them() {
 }
 
 #[test]
+fn documents_are_events_or_quarantined() {
+    replay("bson", super::bson);
+}
+
+#[test]
 fn blocks_lie_side_by_side() {
     replay("blocks", super::blocks);
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use storage::{Name, REST, Snapshot, StreamMeta, TIME};
 
 use crate::answer::output::type_name;
+use crate::ask::sql_text::quoted;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::tables::stream::{shown, stored_schema};
@@ -211,8 +212,4 @@ impl SnapshotStream<'_> {
         }
         Ok(found)
     }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

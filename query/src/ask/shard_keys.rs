@@ -11,7 +11,7 @@ mod hash;
 mod key;
 mod sample;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use aggregator::Definition;
@@ -97,7 +97,8 @@ pub struct ShardKeyInfo {
     pub stream: String,
     /// The number of shards.
     pub shards: u16,
-    /// The first time of the sample, microseconds since 1970: it is the end of the newest day.
+    /// The first time of the sample, microseconds since 1970. A sample is the end of the newest
+    /// day; of a minute with too many events it has the last ones that arrived.
     pub from_us: i64,
     /// The end of the sample, exclusive.
     pub to_us: i64,
@@ -136,9 +137,7 @@ pub async fn shard_keys(
     let rollups = rollups.filter(|d| d.stream() == stream);
     let rollups: Vec<_> = rollups.take(ROLLUPS_MAX).cloned().collect();
     let lookups = looked_up(&meta, &rollups);
-    let mut keys = candidates(&lookups, &rollups, &meta);
-    let new = also.iter().filter(|key| !keys.contains(key));
-    keys.extend(new.cloned().collect::<Vec<_>>());
+    let keys = candidates(&lookups, &rollups, &meta, also);
     let fields = lookups.iter().map(String::as_str);
     let fields = fields.chain(keys.iter().flat_map(ShardKey::fields));
     let fields: BTreeSet<String> = fields.map(str::to_owned).collect();
@@ -218,9 +217,14 @@ fn looked_up(meta: &StreamMeta, rollups: &[Arc<Definition>]) -> Vec<String> {
     fields
 }
 
-/// Returns the keys to measure: whole batches, each field, the keys of each rollup together, those
-/// of the first one with a salt, and the time.
-fn candidates(lookups: &[String], rollups: &[Arc<Definition>], meta: &StreamMeta) -> Vec<ShardKey> {
+/// Returns the keys to measure, each once: whole batches, each field, the keys of each rollup
+/// together, those of the first one with a salt, the time, and `also`.
+fn candidates(
+    lookups: &[String],
+    rollups: &[Arc<Definition>],
+    meta: &StreamMeta,
+    also: &[ShardKey],
+) -> Vec<ShardKey> {
     let of = |fields: Vec<String>, salt| ShardKey::Fields { fields, salt };
     let together = rollups.iter().map(|definition| {
         let plain = definition.by().iter().filter(|key| key.expr.is_none());
@@ -238,13 +242,10 @@ fn candidates(lookups: &[String], rollups: &[Arc<Definition>], meta: &StreamMeta
         keys.push(of(first, Salt::Hot));
     }
     keys.push(ShardKey::Time);
-    let mut seen: Vec<ShardKey> = Vec::new();
-    for key in keys {
-        if !seen.contains(&key) {
-            seen.push(key);
-        }
-    }
-    seen
+    keys.extend_from_slice(also);
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(key.clone()));
+    keys
 }
 
 /// Chooses the key with the least work for the busiest shard; of equal ones the one that divides

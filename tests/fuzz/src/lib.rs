@@ -55,7 +55,7 @@ mod mongo {
 
 pub use changes::{change as changed_query, cross as crossed_query};
 pub use aggregator::fuzzing::{expression, rollup, tile};
-pub use ingest::fuzzing::{blocks, bodies, json, line_formats, shippers};
+pub use ingest::fuzzing::{blocks, bodies, bson, json, line_formats, shippers};
 pub use storage::fuzzing::{
     backup, detached_card, identities, index_file, journal_record, journal_segment, manifest, part,
     small_files,

@@ -5,6 +5,7 @@
 //! makes a long one.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 /// Changed inputs of one target in an ordinary run of the tests.
@@ -38,15 +39,20 @@ pub(crate) fn replay(name: &str, target: fn(&[u8])) {
     }
     let number = |name| env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let seed = number("LOGMILL_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    for nth in 0..number("LOGMILL_FUZZ_CHANGES").unwrap_or(CHANGES) {
+    let changes = number("LOGMILL_FUZZ_CHANGES").unwrap_or(CHANGES);
+    let mut slowest = Duration::ZERO;
+    for nth in 0..changes {
         let changed = changed(
             &corpus,
             &mut Random(seed ^ nth.wrapping_mul(0x2545_F491_4F6C_DD1D)),
         );
         let about = format!("{name}: LOGMILL_SEED={seed}, change {nth}");
         let _shown = Shown(about, &changed);
+        let began = Instant::now();
         target(&changed);
+        slowest = slowest.max(began.elapsed());
     }
+    println!("{name}: {changes} changed inputs, the slowest took {slowest:?}");
 }
 
 /// Prints an input, if the target panics on it.

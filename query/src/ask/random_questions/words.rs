@@ -1,10 +1,10 @@
 //! Builds the text of random questions from the columns that a rollup knows.
 
 use aggregator::{Definition, KeyType, MeasureKind};
-use chrono::DateTime;
 
 use super::Draw;
 use super::rows::Cell;
+use crate::ask::sql_text::{quoted, stamp};
 
 /// Rows from which values of keys are taken.
 const SAMPLED: usize = 16;
@@ -30,15 +30,6 @@ struct KeyWords {
     is_text: bool,
     /// Some values of the key, as constants.
     values: Vec<String>,
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-fn stamp(at_us: i64) -> String {
-    let at = DateTime::from_timestamp_micros(at_us).unwrap_or_default();
-    format!("TIMESTAMP '{}'", at.format("%Y-%m-%dT%H:%M:%S%.6fZ"))
 }
 
 impl Ground {

@@ -142,8 +142,15 @@ async fn cells(store: &Fixture, level: aggregator::Level) -> u64 {
 
 #[tokio::test]
 async fn keys_are_told_apart_by_what_they_keep_together() {
-    let fixture = store(&events(3_000));
+    let fixture = store(&events(4_000));
     let info = measured(&fixture, &[]).await.unwrap().unwrap();
+    // Whole minutes, as many as fit.
+    assert!(
+        info.from_us > DAY_US && info.from_us % 60_000_000 == 0,
+        "{}",
+        info.from_us
+    );
+    assert!((2_990..=3_000).contains(&info.events), "{}", info.events);
     let of = |text: &str| {
         let found = info.keys.iter().find(|f| f.key == key(text));
         found.unwrap_or_else(|| panic!("{text}: {info:#?}"))
@@ -213,5 +220,33 @@ fn keys_are_read_as_they_are_written() {
     assert_eq!(key("site,path"), key("site, path"));
     for wrong in ["", ",", "a,,b", " + hash", "a, + hash"] {
         assert!(wrong.parse::<ShardKey>().is_err(), "{wrong:?}");
+    }
+}
+
+/// More events in the newest minute than a sample has, in the order of hosts: those that arrived
+/// last, of each host.
+#[tokio::test]
+async fn a_sample_has_the_events_that_arrived_last_whatever_the_order_of_the_stream() {
+    const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
+    for begin_us in [DAY_US, DAY_US + 1] {
+        let fixture = store(&events(100));
+        let late: Vec<Event> = (0..5_000)
+            .map(|n| Event {
+                time: begin_us + 2 * 86_400_000_000,
+                host: HOSTS[n % 4],
+                path: Some(if n < 2_000 { "/early" } else { "/late" }.to_owned()),
+                ..Event::default()
+            })
+            .collect();
+        fixture.write("access", StreamKind::Access, batch(&late));
+        fixture.store.seal().unwrap();
+        let info = measured(&fixture, &[]).await.unwrap().unwrap();
+        assert_eq!(info.events, 3_000, "{info:#?}");
+        let hottest = |text: &str| {
+            let figures = info.keys.iter().find(|f| f.key == key(text));
+            figures.and_then(|figures| figures.hottest.clone()).unwrap()
+        };
+        assert_eq!(hottest("path").values, [Some("/late".to_owned())]);
+        assert_eq!((hottest("path").share, hottest("host").share), (1.0, 0.25));
     }
 }

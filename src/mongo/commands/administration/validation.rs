@@ -63,16 +63,13 @@ struct Validated {
 
 impl Validated {
     fn of_stream(snapshot: &Snapshot, stream: &Name, retention: Retention) -> Self {
-        let (_, damage) = storage::check_stream(snapshot, stream);
+        let (sound, damage) = storage::check_stream(snapshot, stream);
         let parts = snapshot.manifest().parts_of(stream);
-        let damaged = parts.filter(|part| {
-            let path = snapshot.data_dir().join(&part.file.path);
-            damage.iter().any(|(damaged, _)| *damaged == path)
-        });
+        let events: u64 = parts.map(|part| part.rows).sum();
         let told = damage.iter();
         let told = told.map(|(path, why)| format!("{}: {why}", path.display()));
         Self {
-            invalid: damaged.map(|part| part.rows).sum(),
+            invalid: events - sound,
             records: CollectionSize::of_stream(snapshot, stream).documents,
             indexes: listed(snapshot, stream, retention).len(),
             errors: told.collect(),
