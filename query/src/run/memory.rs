@@ -23,12 +23,14 @@
 //!   took most is stopped, one at a time.
 //! * A query counts until nothing of its plan is left, even after its answer has ended.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{
     FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -42,7 +44,8 @@ use crate::run::registry::End;
 const EVERY: Duration = Duration::from_millis(5);
 /// The thread that checks memory ends after this time without a query.
 const LINGER: Duration = Duration::from_secs(1);
-/// A query younger than this holds next to nothing.
+/// While all queries are younger than this, resident memory beyond what they took is the program's
+/// own.
 const YOUNG: Duration = Duration::from_millis(20);
 /// Time that a stopped query has to release its memory before the next one is stopped.
 const TO_END: Duration = Duration::from_millis(150);
@@ -81,7 +84,8 @@ struct MemorySample {
     /// Resident bytes when freed memory was last returned to the kernel, or the lowest value
     /// since.
     clean: u64,
-    stopped: Option<Instant>,
+    /// The query that was stopped last, and when.
+    stopped: Option<(Weak<Share>, Instant)>,
     /// True while the memory of a stopped query has not been returned to the kernel.
     is_kept: bool,
 }
@@ -191,7 +195,8 @@ impl Memory {
     }
 
     fn look(&self, looked: &mut MemorySample) {
-        let is_ending = looked.stopped.is_some_and(|at| at.elapsed() < TO_END);
+        let is_ending = (looked.stopped.as_ref())
+            .is_some_and(|(share, at)| share.strong_count() > 0 && at.elapsed() < TO_END);
         if !is_ending && std::mem::take(&mut looked.is_kept) {
             storage::give_back_memory();
         }
@@ -201,12 +206,15 @@ impl Memory {
             share.threads.begin();
         }
         let is_quiet = shares.iter().all(|share| share.since.elapsed() < YOUNG);
-        if is_quiet || resident < looked.base {
-            looked.base = resident;
+        let taken = || shares.iter().map(|share| share.taken()).sum::<u64>();
+        if is_quiet {
+            // The rest is the program's own.
+            looked.base = looked.base.max(resident.saturating_sub(taken()));
         }
+        looked.base = looked.base.min(resident);
         let mut held = resident - looked.base;
         if held > self.limit / 2 {
-            held = held.min(shares.iter().map(|share| share.taken()).sum());
+            held = held.min(taken());
         }
         self.held.store(held, Ordering::Relaxed);
         let is_over = held > self.limit / 100 * FULL_SHARE;
@@ -214,11 +222,11 @@ impl Memory {
         if held <= self.limit / 100 * STOP_SHARE {
             return;
         }
-        let running = shares.iter().filter(|share| share.end.borrow().is_none());
+        let running = shares.iter().filter(|share| !share.is_stopped());
         if let Some(largest) = running.max_by_key(|share| share.taken())
             && !is_ending
         {
-            looked.stopped = Some(Instant::now());
+            looked.stopped = Some((Arc::downgrade(largest), Instant::now()));
             looked.is_kept = true;
             tracing::warn!(
                 held,
@@ -231,6 +239,17 @@ impl Memory {
 }
 
 impl Share {
+    /// Returns the share of the query that a plan is executed for.
+    pub(crate) fn of(context: &TaskContext) -> Option<Arc<Self>> {
+        let pool: Arc<dyn Any + Send + Sync> = Arc::clone(context.memory_pool()) as _;
+        pool.downcast().ok()
+    }
+
+    /// Returns whether the query is being stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
     /// Returns the bytes that the query took so far, as far as they are known.
     fn taken(&self) -> u64 {
         let told = self.told.load(Ordering::Relaxed) as u64;
@@ -263,6 +282,12 @@ impl MemoryPool for Share {
         self.told.fetch_sub(shrink, Ordering::Relaxed);
     }
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        // As an error of its own kind: an operator that is short of memory would go on, and copy
+        // what it has to spill it.
+        if let Some(end @ End::Memory { .. }) = *self.end.borrow() {
+            let id = 0; // Not told of this end.
+            return Err(end.error(id).into());
+        }
         let told = self.told.load(Ordering::Relaxed) + additional;
         if (told as u64) <= self.memory.limit / SMALL_SHARE {
             self.grow(reservation, additional);

@@ -8,7 +8,8 @@
 //!
 //! An operator that keeps what it reads polls for more without yielding its thread, as long as
 //! there is more. So every source of rows yields when enough time has passed, and a query can be
-//! stopped then.
+//! stopped then. A source of a query that is being stopped passes nothing on: what its operators
+//! would make of it until they yield is memory that the query was stopped for.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use futures::{Stream, StreamExt};
 
 use crate::functions;
 use crate::plan_node::{NodeKind, PlanNode};
+use crate::run::memory::Share;
 
 /// A portion that takes longer than this was too large.
 const SLOW: Duration = Duration::from_millis(10);
@@ -108,8 +110,9 @@ impl NodeKind for YieldingExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = node.inputs[0].execute(partition, context)?;
-        Ok(Box::pin(YieldingStream::of(input, self.rows)))
+        let input = node.inputs[0].execute(partition, Arc::clone(&context))?;
+        let share = Share::of(&context);
+        Ok(Box::pin(YieldingStream::of(input, self.rows, share)))
     }
 }
 
@@ -123,13 +126,16 @@ struct YieldingStream {
     handed: Option<Instant>,
     /// Time when the first portion was passed on since the thread was last yielded.
     since: Option<Instant>,
+    /// The query; `None` outside the engine.
+    share: Option<Arc<Share>>,
     /// Clock: of the machine, except in tests.
     now: fn() -> Instant,
 }
 
 impl YieldingStream {
-    fn of(input: SendableRecordBatchStream, rows: usize) -> Self {
+    fn of(input: SendableRecordBatchStream, rows: usize, share: Option<Arc<Share>>) -> Self {
         Self {
+            share,
             input,
             rest: None,
             rows,
@@ -173,6 +179,10 @@ impl Stream for YieldingStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
+        if this.share.as_ref().is_some_and(|share| share.is_stopped()) {
+            // Nothing wakes the task again: the answer fails with the reason, and drops the plan.
+            return Poll::Pending;
+        }
         if this.measure() {
             // The query can be stopped here.
             this.since = None;

@@ -5,9 +5,13 @@ use arrow::array::AsArray;
 use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
+use tokio::sync::watch;
 
 use super::*;
+use crate::run::memory::Memory;
+use crate::run::query_threads::ThreadPools;
+use crate::run::registry::End;
 
 fn batches(rows: &[i64]) -> SendableRecordBatchStream {
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
@@ -38,7 +42,7 @@ fn passes(time: Duration) {
 fn portions(rows: &[i64], first: usize) -> YieldingStream {
     YieldingStream {
         now: || CLOCK.get(),
-        ..YieldingStream::of(batches(rows), first)
+        ..YieldingStream::of(batches(rows), first, None)
     }
 }
 
@@ -97,4 +101,15 @@ async fn a_thread_is_given_back_whoever_takes_portions_and_however_long_each_tak
         assert!(longest <= SLOW + pause, "{rows} {pause:?}: {longest:?}");
         assert!(pieces >= 40, "{pieces}");
     }
+}
+
+#[tokio::test]
+async fn a_source_passes_nothing_on_once_its_query_is_stopped() {
+    let lane = ThreadPools::new(1, 1).lane().expect("a lane");
+    let (end, _ended) = watch::channel(None);
+    let share = Arc::new(Memory::new(1 << 20)).share(end.clone(), lane.threads());
+    let mut portions = YieldingStream::of(batches(&[300; 3]), usize::MAX, Some(share));
+    assert!(portions.next().await.is_some());
+    end.send_replace(Some(End::Cancelled));
+    assert!(portions.next().now_or_never().is_none(), "a batch");
 }
