@@ -1,16 +1,17 @@
 """Produces numbered records into a topic of Kafka with confluent-kafka.
 
-    python3 confluent_producer.py BROKERS TOPIC COUNT [FIRST]
+    python3 confluent_producer.py BROKERS TOPIC COUNT [FIRST [tell]]
 
 Prints `sent COUNT` once the brokers have acknowledged all of them, or `skipped: …` where the
 package is not installed; a record that is not delivered is an error. The numbers begin with FIRST,
-otherwise with 0. The value of a record is `{"number":N,"text":"event N"}`, its key `key-N`.
+otherwise with 0. With `tell`, each record that was delivered is told in a line, `delivered N`. The
+value of a record is `{"number":N,"text":"event N"}`, its key `key-N`.
 """
 
 import sys
 
 
-def produce(brokers, topic, numbers):
+def produce(brokers, topic, numbers, tells):
     from confluent_kafka import Producer
 
     producer = Producer({
@@ -25,6 +26,8 @@ def produce(brokers, topic, numbers):
     def report(error, message):
         if error is None:
             delivered.append(int(message.key().removeprefix(b"key-")))
+            if tells:
+                print(f"delivered {delivered[-1]}", flush=True)
         else:
             failed.append(f"{message.key()}: {error}")
 
@@ -47,7 +50,7 @@ def main():
     brokers, topic, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     first = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     try:
-        produce(brokers, topic, range(first, first + count))
+        produce(brokers, topic, range(first, first + count), "tell" in sys.argv[5:])
     except ModuleNotFoundError as missing:
         print(f"skipped: confluent needs the package {missing.name}")
         return

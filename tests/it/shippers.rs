@@ -3,6 +3,7 @@
 
 pub(crate) mod clients;
 mod fluent;
+pub(crate) mod kills;
 mod mongo;
 mod relp;
 mod syslog;

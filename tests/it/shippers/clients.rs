@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::kills::Way;
 use super::syslog::serve;
 use super::{Background, assert_each_once, installed, numbers, snippet};
-use crate::support::{Home, finish, run};
+use crate::support::{Home, Server, finish, run};
 
 /// Records that each client sends.
 const SENT: usize = 3000;
@@ -125,7 +126,7 @@ pub(crate) fn run_syslog_ng(
         return None;
     }
     let config = format!(
-        "@version: 3.35\nsource s_numbers {{ file(\"{}\" flags(no-parse) follow-freq(0.1) program-override(\"numbers\") log-iw-size(5000)); }};\n{snippet}log {{ source(s_numbers); destination({destination}); flags(flow-control); }};\n",
+        "@version: 3.35\noptions {{ time-reopen(1); }};\nsource s_numbers {{ file(\"{}\" flags(no-parse) follow-freq(0.1) program-override(\"numbers\") log-iw-size(5000)); }};\n{snippet}log {{ source(s_numbers); destination({destination}); flags(flow-control); }};\n",
         home.path("numbers"),
     );
     let config = home.file("syslog-ng.conf", config);
@@ -164,6 +165,50 @@ fn syslog_ng_sends_with_octet_counting() {
 #[test]
 fn syslog_ng_sends_lines() {
     syslog_ng_sends("d_lines");
+}
+
+/// Serves syslog over TCP at an address.
+fn serve_at(home: &Home, address: &str) -> (Server, String) {
+    let server = Server::start_with(&home.data, &[("LOGMILL_SYSLOG__TCP", address)]);
+    let address = server.announced("syslog over TCP: ");
+    (server, address)
+}
+
+fn start_rsyslog(home: &Home, address: &str) -> Option<Background> {
+    let program = installed("rsyslogd")?;
+    Some(rsyslog(&program, home, &snippet_for("# TCP\n", address)))
+}
+
+fn start_syslog_ng(home: &Home, address: &str) -> Option<Background> {
+    run_syslog_ng(home, "d_counted", &snippet_for("d_counted", address), None)
+}
+
+fn over_tcp(start: &dyn Fn(&Home, &str) -> Option<Background>) -> Way<'_> {
+    Way {
+        stream: "syslog",
+        serve: &serve_at,
+        start,
+    }
+}
+
+#[test]
+fn rsyslog_goes_on_over_tcp_behind_a_kill_of_the_server() {
+    over_tcp(&start_rsyslog).goes_on_behind_a_kill_of_the_server(1024);
+}
+
+#[test]
+fn syslog_ng_goes_on_over_tcp_behind_a_kill_of_the_server() {
+    over_tcp(&start_syslog_ng).goes_on_behind_a_kill_of_the_server(1024);
+}
+
+#[test]
+fn rsyslog_loses_nothing_over_tcp_when_it_is_killed() {
+    over_tcp(&start_rsyslog).through_a_kill_of_the_sender();
+}
+
+#[test]
+fn syslog_ng_loses_nothing_over_tcp_when_it_is_killed() {
+    over_tcp(&start_syslog_ng).through_a_kill_of_the_sender();
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use super::clients::{is_there, rsyslog};
-use super::{assert_each_once, installed, metric, numbers, snippet, wait_for_number};
+use super::kills::Way;
+use super::{Background, assert_each_once, installed, metric, numbers, snippet, wait_for_number};
 use crate::support::{Home, PATIENCE, Server};
 
 const COUNT: &str = "SELECT count(*) FROM syslog";
@@ -233,18 +234,40 @@ fn no_acknowledged_message_is_lost_when_the_server_is_killed() {
     );
 }
 
+/// Starts rsyslog, if it and its module are installed.
+fn start_rsyslog(home: &Home, address: &str) -> Option<Background> {
+    let program = installed("rsyslogd").filter(|_| is_there("rsyslog/omrelp.so"))?;
+    let (_, port) = address.rsplit_once(':').expect("an address");
+    let snippet = snippet("syslog.md", "# RELP\n").replace("2514", port);
+    Some(rsyslog(&program, home, &snippet))
+}
+
 #[test]
 fn rsyslog_is_acknowledged_and_nothing_is_doubled() {
-    let Some(program) = installed("rsyslogd").filter(|_| is_there("rsyslog/omrelp.so")) else {
-        return;
-    };
     let home = Home::new();
     let (server, address) = serve(&home, "127.0.0.1:0");
-    let (_, port) = address.rsplit_once(':').expect("an address");
     home.file("numbers", numbers(5000));
-    let snippet = snippet("syslog.md", "# RELP\n").replace("2514", port);
-    let running = rsyslog(&program, &home, &snippet);
+    let Some(running) = start_rsyslog(&home, &address) else {
+        return;
+    };
     assert_each_once(&server, "syslog", 5000);
     drop(running);
     wait_for_number(&server, COUNT, 5000);
+}
+
+const RSYSLOG: Way<'_> = Way {
+    stream: "syslog",
+    serve: &serve,
+    start: &start_rsyslog,
+};
+
+#[test]
+fn rsyslog_sends_again_what_was_not_acknowledged_by_a_server_that_was_killed() {
+    // The window of librelp.
+    RSYSLOG.through_a_kill_of_the_server(128);
+}
+
+#[test]
+fn rsyslog_loses_nothing_over_relp_when_it_is_killed() {
+    RSYSLOG.through_a_kill_of_the_sender();
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, read_to_string};
+use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use chrono::DateTime;
@@ -150,4 +151,47 @@ fn batches_of_pino_are_stored_once_or_told_as_failed_while_the_server_is_killed(
     assert_eq!(failures.iter().sum::<usize>(), failed, "{errors}");
     assert_nothing_is_quarantined(&server);
     println!("{count} records through {kills} kills: {failed} pushes failed, {lost} records lost");
+}
+
+/// The records that it has in memory end with it; of those that left it, none is stored twice.
+#[test]
+fn what_pino_was_told_is_stored_is_there_once_when_it_is_killed() {
+    let Some(packages) = packages() else { return };
+    let home = Home::new();
+    let server = Server::start(&home.data);
+    let mut child = client(&packages, &server, 1_000_000)
+        .arg("paced")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("node starts");
+    let told = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut stored_to = 0;
+    for (push, line) in (1..).zip(told) {
+        let line = line.expect("a line");
+        if line.starts_with("skipped") {
+            println!("{line}");
+            child.wait().expect("node ends");
+            return;
+        }
+        let words: Vec<&str> = line.split(' ').collect();
+        let ["stored", first, len] = words[..] else {
+            panic!("no push that is stored: {line}");
+        };
+        let number = |word: &str| word.parse::<u64>().expect("a number");
+        assert_eq!(number(first), stored_to, "pushes come in order");
+        stored_to += number(len);
+        if push == 12 {
+            child.kill().expect("a signal to our own child");
+        }
+    }
+    child.wait().expect("node ends");
+    // The last push may have left the client without an answer.
+    std::thread::sleep(Duration::from_millis(300));
+    let found = stored(&server);
+    let expected: BTreeMap<u64, u64> = (0..found.len() as u64).map(|n| (n, 1)).collect();
+    assert_eq!(found, expected);
+    let found = found.len() as u64;
+    assert!(stored_to <= found, "{stored_to}, {found}");
+    println!("{stored_to} records were told as stored, {found} are there");
 }
