@@ -1,6 +1,11 @@
 //! Decompresses the body of a request within bounds: a body comes from a stranger, and a small one
 //! can be a large one.
+//!
+//! A body that expands far more than logs do is counted before it gets memory. To map and unmap
+//! memory by the tens of megabytes stops the other threads of the process, however low the
+//! priority of the thread is that does it.
 
+use std::cell::Cell;
 use std::io::{BufRead, Read};
 use std::time::{Duration, Instant};
 
@@ -19,6 +24,12 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const WINDOW_LOG_MAX: u32 = 25;
 /// Bytes decompressed between two checks.
 const STEP_BYTES: usize = 256 << 10;
+/// A body is counted first if, beyond so many decompressed bytes, each compressed one has become
+/// more than so many. Logs stay below; equal lines do not, and are decompressed twice.
+const DENSE_FROM: usize = 1 << 20;
+const DENSE_RATIO: usize = 64;
+/// Buffer in which bytes are counted: too small to be memory that is mapped for it alone.
+const COUNTED_BYTES: usize = 64 << 10;
 
 /// The compression of a body, as `Content-Encoding` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,27 +72,39 @@ impl Encoding {
     /// [`Error::BadBody`] for bytes that are not of this encoding, those behind its end included.
     pub fn decompress(self, body: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
         let most = bytes_max.min(ratio_bytes(body.len()));
-        let mut rest = body;
         let read = match self {
-            Self::Gzip => {
-                let reader = flate2::bufread::MultiGzDecoder::new(&mut rest);
-                read_within(reader, most, TIME_MAX)
-            }
-            Self::Deflate => {
-                let reader = flate2::bufread::ZlibDecoder::new(&mut rest);
-                read_within(reader, most, TIME_MAX)
-            }
-            Self::Zstd => zstd_reader(&mut rest)
-                .map_err(Stopped::Failed)
-                .and_then(|reader| read_within(reader, most, TIME_MAX)),
             // The block is the whole body.
-            Self::Snappy => snappy_within(std::mem::take(&mut rest), most),
-        };
-        let read = match read {
-            Ok(_) if !rest.is_empty() => Err(Stopped::Failed(bytes_behind(rest.len()))),
-            read => read,
+            Self::Snappy => snappy_within(body, most),
+            _ => self.stream_within(body, most),
         };
         read.map_err(|stopped| self.error(stopped, bytes_max, most))
+    }
+
+    /// Decompresses a stream, and begins anew when a dense one is counted.
+    fn stream_within(self, body: &[u8], most: usize) -> std::result::Result<Vec<u8>, Stopped> {
+        let until = Instant::now() + TIME_MAX;
+        let mut len = None;
+        loop {
+            let taken = CountedInput::of(body);
+            let read = read_within(self.reader(&taken)?, &taken, len, most, until)?;
+            let behind = body.len() - taken.bytes.get();
+            match read {
+                _ if behind > 0 => return Err(Stopped::Failed(bytes_behind(behind))),
+                Decompressed::Whole(out) => return Ok(out),
+                Decompressed::Counted(counted) => len = Some(counted),
+            }
+        }
+    }
+
+    fn reader<'a>(
+        self,
+        body: &'a CountedInput<'a>,
+    ) -> std::result::Result<Box<dyn Read + 'a>, Stopped> {
+        Ok(match self {
+            Self::Deflate => Box::new(flate2::bufread::ZlibDecoder::new(body)),
+            Self::Zstd => Box::new(zstd_reader(body).map_err(Stopped::Failed)?),
+            _ => Box::new(flate2::bufread::MultiGzDecoder::new(body)),
+        })
     }
 
     fn error(self, stopped: Stopped, bytes_max: usize, most: usize) -> Error {
@@ -138,24 +161,95 @@ enum Stopped {
     Time,
 }
 
+/// The compressed bytes, and how many of them have been taken.
+struct CountedInput<'a> {
+    body: &'a [u8],
+    bytes: Cell<usize>,
+}
+
+impl<'a> CountedInput<'a> {
+    fn of(body: &'a [u8]) -> Self {
+        let bytes = Cell::new(0);
+        Self { body, bytes }
+    }
+
+    /// Returns whether so many decompressed bytes are more than logs have.
+    fn is_dense(&self, decompressed: usize) -> bool {
+        decompressed >= DENSE_FROM && decompressed / DENSE_RATIO > self.bytes.get()
+    }
+}
+
+impl Read for &CountedInput<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.fill_buf()?.read(out)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for &CountedInput<'_> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        Ok(&self.body[self.bytes.get()..])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.bytes.set(self.bytes.get() + count);
+    }
+}
+
+/// A decompressed stream.
+enum Decompressed {
+    Whole(Vec<u8>),
+    /// A dense one has so many bytes.
+    Counted(usize),
+}
+
+/// Reads a stream to its end; `len` is the length of one that was counted.
 fn read_within(
     mut reader: impl Read,
+    taken: &CountedInput<'_>,
+    len: Option<usize>,
     most: usize,
-    time_max: Duration,
-) -> std::result::Result<Vec<u8>, Stopped> {
-    let (began, mut out) = (Instant::now(), Vec::new());
+    until: Instant,
+) -> std::result::Result<Decompressed, Stopped> {
+    let mut out = Vec::with_capacity(len.unwrap_or(0));
     loop {
         let step = STEP_BYTES.min(most.saturating_add(1) - out.len());
         let read = reader.by_ref().take(step as u64).read_to_end(&mut out);
         if read.map_err(Stopped::Failed)? == 0 {
-            return Ok(out);
+            return Ok(Decompressed::Whole(out));
         }
-        if out.len() > most {
-            return Err(Stopped::Bytes);
+        check(out.len(), most, until)?;
+        if len.is_none() && taken.is_dense(out.len()) {
+            let begun = out.len();
+            drop(out);
+            return count_within(reader, begun, most, until);
         }
-        if began.elapsed() > time_max {
-            return Err(Stopped::Time);
+    }
+}
+
+/// Counts the bytes of a stream behind so many that were read.
+fn count_within(
+    mut reader: impl Read,
+    begun: usize,
+    most: usize,
+    until: Instant,
+) -> std::result::Result<Decompressed, Stopped> {
+    let (mut count, mut buffer) = (begun, vec![0; COUNTED_BYTES]);
+    loop {
+        match reader.read(&mut buffer).map_err(Stopped::Failed)? {
+            0 => return Ok(Decompressed::Counted(count)),
+            read => count += read,
         }
+        check(count, most, until)?;
+    }
+}
+
+fn check(len: usize, most: usize, until: Instant) -> std::result::Result<(), Stopped> {
+    match len > most {
+        true => Err(Stopped::Bytes),
+        false if Instant::now() > until => Err(Stopped::Time),
+        false => Ok(()),
     }
 }
 

@@ -139,6 +139,38 @@ fn a_window_larger_than_any_body_is_refused() {
 #[test]
 fn a_slow_body_is_given_up() {
     let slow = std::io::repeat(b'a').take(4 << 20);
-    let stopped = read_within(slow, usize::MAX, Duration::ZERO);
+    let stopped = read_within(
+        slow,
+        &CountedInput::of(b""),
+        None,
+        usize::MAX,
+        Instant::now(),
+    );
     assert!(matches!(stopped, Err(Stopped::Time)));
+    let slow = std::io::repeat(b'a').take(4 << 20);
+    let stopped = count_within(slow, 0, usize::MAX, Instant::now());
+    assert!(matches!(stopped, Err(Stopped::Time)));
+}
+
+#[test]
+fn a_dense_body_is_counted_first_and_has_the_same_limit_and_the_same_errors() {
+    let lines = b"one line, and the same again\n".repeat(100_000);
+    for encoding in ALL {
+        let body = compressed(encoding, &lines);
+        let whole = encoding.decompress(&body, lines.len()).unwrap();
+        assert!(whole == lines, "{encoding:?}");
+        let refused = encoding.decompress(&body, lines.len() - 1).unwrap_err();
+        assert!(matches!(refused, Error::Expands { .. }), "{refused}");
+        for broken in [&body[..body.len() - 3], &[&body[..], b"behind"].concat()] {
+            let refused = encoding.decompress(broken, lines.len()).unwrap_err();
+            assert!(matches!(refused, Error::BadBody { .. }), "{refused}");
+        }
+    }
+    // It is one: its bytes are counted, and nothing of them is kept.
+    let body = compressed(Encoding::Zstd, &lines);
+    let taken = CountedInput::of(&body);
+    let reader = Encoding::Zstd.reader(&taken).ok().unwrap();
+    let until = Instant::now() + TIME_MAX;
+    let read = read_within(reader, &taken, None, usize::MAX, until);
+    assert!(matches!(read, Ok(Decompressed::Counted(len)) if len == lines.len()));
 }
