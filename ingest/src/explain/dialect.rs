@@ -12,7 +12,8 @@ struct Dialect {
 }
 
 const INT: Option<&str> = Some("int64");
-const FLOAT: Option<&str> = Some("float64");
+/// Of either type: seconds since 1970 are an integer where no line of a sample has a fraction.
+const NUMBER: Option<&str> = Some("number");
 const TEXT: Option<&str> = Some("text");
 
 /// The dialects; the first one whose fields are there counts.
@@ -75,7 +76,7 @@ const DIALECTS: [Dialect; 8] = [
     // https://pkg.go.dev/go.uber.org/zap#NewProductionEncoderConfig
     Dialect {
         name: "zap",
-        fields: &[("level", TEXT), ("ts", FLOAT), ("msg", TEXT)],
+        fields: &[("level", TEXT), ("ts", NUMBER), ("msg", TEXT)],
     },
 ];
 
@@ -84,7 +85,11 @@ pub(super) fn dialect(fields: &[FieldExplained], events: u64) -> Option<&'static
     let is_there = |(name, field_type): &(&str, Option<&str>)| {
         let mut fields = fields.iter().filter(|field| field.name == *name);
         fields.any(|field| {
-            field.values == events && field_type.is_none_or(|known| known == field.field_type)
+            let is_of = |known: &str| match known {
+                "number" => matches!(&*field.field_type, "int64" | "float64"),
+                known => known == field.field_type,
+            };
+            field.values == events && field_type.is_none_or(is_of)
         })
     };
     let mut dialects = DIALECTS.iter();

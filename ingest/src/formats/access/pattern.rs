@@ -74,6 +74,8 @@ struct More {
     column: Column,
     /// `None` for texts.
     number: Option<Number>,
+    /// It has a part for each server that was asked.
+    is_list: bool,
 }
 
 /// The form of the time in a line.
@@ -204,6 +206,7 @@ impl AccessPattern {
         let more = |name: &str| More {
             column: Column::new(name, column_type),
             number: (column_type != ColumnType::Text).then_some(value.number),
+            is_list: value.is_list,
         };
         let names = (2..).map(|nth| format!("{}_{nth}", value.name));
         let mut names = std::iter::once(value.name.clone()).chain(names);
@@ -282,9 +285,8 @@ fn columns(more: &[More]) -> Vec<Column> {
 impl More {
     /// Returns the column of all numbers, as they stand, of a line in which they are several.
     fn each(&self) -> Option<Column> {
-        let is_several = matches!(self.number, Some(Number::Sum | Number::Last));
         let name = || format!("{}_each", self.column.name);
-        is_several.then(|| Column::new(&name(), ColumnType::Text))
+        (self.is_list && self.number.is_some()).then(|| Column::new(&name(), ColumnType::Text))
     }
 }
 

@@ -195,7 +195,7 @@ impl AccessPattern {
     ) -> Result<usize, Bad> {
         let end = match (is_quoted, field.target) {
             (true, _) if behind.starts_with(b"\"") => quoted_end(line, at),
-            (_, Target::More(nth)) if self.more[nth].is_several() => several_end(line, at, behind),
+            (_, Target::More(nth)) if self.more[nth].is_list => several_end(line, at, behind),
             (_, Target::Time(nth)) => self.end_of_time(nth, (line, at), behind),
             _ => end(line, at, behind),
         };
@@ -234,12 +234,6 @@ impl AccessPattern {
                     .or_else(first)
             }
         }
-    }
-}
-
-impl More {
-    fn is_several(&self) -> bool {
-        matches!(self.number, Some(Number::Sum | Number::Last))
     }
 }
 

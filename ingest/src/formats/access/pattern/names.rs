@@ -68,6 +68,8 @@ pub(super) struct Value {
     pub(super) name: String,
     pub(super) column_type: ColumnType,
     pub(super) number: Number,
+    /// It has a part for each server that was asked: `10.0.0.1:80, 10.0.0.2:80 : 10.0.0.3:80`.
+    pub(super) is_list: bool,
 }
 
 /// Returns a value that is a text.
@@ -78,6 +80,7 @@ fn text(spelling: &str, core: Option<Core>, name: &str) -> Value {
         name: name.to_owned(),
         column_type: ColumnType::Text,
         number: Number::One,
+        is_list: false,
     }
 }
 
@@ -201,7 +204,10 @@ fn time(spelling: &str, format: Option<&str>) -> Option<PatternPart> {
 pub(super) fn nginx(variable: &str) -> PatternPart {
     let spelling = format!("${variable}");
     let spelling = spelling.as_str();
-    let several = |column_type, kind| number(spelling, variable, column_type, kind);
+    let several = |column_type, kind| Value {
+        is_list: true,
+        ..number(spelling, variable, column_type, kind)
+    };
     let value = match variable {
         "time_local" => {
             let clock = TimeForm::Access { in_brackets: false };
@@ -253,6 +259,7 @@ pub(super) fn nginx(variable: &str) -> PatternPart {
             several(ColumnType::Int64, Number::Sum)
         }
         "upstream_status" => several(ColumnType::Int64, Number::Last),
+        "upstream_addr" => several(ColumnType::Text, Number::One),
         _ => match variable.strip_prefix("http_") {
             Some(name) => header(spelling, name),
             None => text(spelling, None, &column(variable)),

@@ -1,3 +1,5 @@
+mod presets;
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int16Type, Int64Type};
 use proptest::prelude::*;
