@@ -5,11 +5,14 @@
 //!   priority, one for each core. So the bodies that are large in memory are few, and other
 //!   clients' requests get the processor first.
 //! * A long body waits until the memtable has room for its rows beside those of short ones.
-//! * A client parses at most its share of either length at once.
+//! * A client parses at most its share of either length at once. A body that was refused after
+//!   much work keeps the place of its client for a while, but not the one of all.
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Share;
@@ -52,8 +55,8 @@ pub(crate) struct Parsing {
 #[derive(Debug)]
 pub(crate) struct ParsingPlace {
     length: Length,
-    _of_client: Option<ClientPlace>,
-    _of_all: OwnedSemaphorePermit,
+    of_client: Option<ClientPlace>,
+    of_all: OwnedSemaphorePermit,
 }
 
 /// Returns the maximum number of bodies of a length that are parsed at once.
@@ -89,17 +92,39 @@ impl Parsing {
         let of_all = Arc::clone(lane).acquire_owned().await;
         ParsingPlace {
             length,
-            _of_client: of_client,
-            _of_all: of_all.expect("BUG: the places are never closed"),
+            of_client,
+            of_all: of_all.expect("BUG: the places are never closed"),
         }
     }
 
     /// Runs `job` on a thread that may block, and gives the place back.
     pub(crate) fn run(&self, place: ParsingPlace, job: impl FnOnce() + Send + 'static) {
-        let length = place.length;
-        let run = move || {
+        self.run_and_rest(place, || {
             job();
-            drop(place);
+            Duration::ZERO
+        });
+    }
+
+    /// Runs `job` on a thread that may block, and gives the place back: the client's own part of it
+    /// after the time that `job` returns.
+    pub(crate) fn run_and_rest(
+        &self,
+        place: ParsingPlace,
+        job: impl FnOnce() -> Duration + Send + 'static,
+    ) {
+        let length = place.length;
+        let handle = Handle::current();
+        let run = move || {
+            // A panic of the job drops the place, too.
+            let place = place;
+            let rest = job();
+            drop(place.of_all);
+            if !rest.is_zero() {
+                handle.spawn(async move {
+                    tokio::time::sleep(rest).await;
+                    drop(place.of_client);
+                });
+            }
         };
         match length {
             Length::Short => drop(tokio::task::spawn_blocking(run)),
@@ -113,6 +138,25 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_lets_its_client_rest_holds_up_no_other_client() {
+        let (parsing, share) = (Parsing::start().expect("threads"), Share::default());
+        for length in [Length::Short, Length::Long] {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            let place = parsing.place(&share, length).await;
+            let job = move || {
+                tell.send(()).expect("it is awaited");
+                Duration::from_secs(3600)
+            };
+            parsing.run_and_rest(place, job);
+            told.await.expect("it ran");
+            let mut all = Vec::new();
+            for _ in 0..most(length) {
+                all.push(parsing.place(&share, length).await);
+            }
+        }
+    }
 
     #[tokio::test]
     async fn long_bodies_take_no_place_of_short_ones_and_a_job_gives_its_place_back() {

@@ -5,6 +5,7 @@ use futures::FutureExt as _;
 use super::*;
 use crate::config::Config;
 use crate::serve::Places;
+use crate::serve::parsing::Parsing;
 
 const PARTS: Parts = Parts {
     // In the order of `Resource`.
@@ -186,6 +187,23 @@ async fn a_client_parses_its_share_and_has_one_bulk_request_in_the_line() {
     drop((parses, bulk));
     assert!(one.parse(Length::Short).now_or_never().is_some());
     assert!(one.bulk().now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn a_client_rests_behind_a_body_that_was_refused_and_others_do_not() {
+    let (shares, parsing) = (shares(), Parsing::start().expect("threads"));
+    let (ann, bob) = (share(&shares, "ann"), share(&shares, "bob"));
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let place = parsing.place(&ann, Length::Long).await;
+    parsing.run_and_rest(place, move || {
+        tell.send(()).expect("it is awaited");
+        Duration::from_secs(3600)
+    });
+    told.await.expect("it ran");
+    parsing.place(&bob, Length::Long).await;
+    parsing.place(&ann, Length::Short).await;
+    let again = parsing.place(&ann, Length::Long).now_or_never();
+    assert!(again.is_none(), "it does not rest");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! parsed.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -14,6 +15,10 @@ use super::response::too_large;
 use crate::serve::{Client, Length, SHORT_BYTES_MAX};
 use crate::server::app::App;
 use crate::server::{answer, body};
+
+/// A client whose body was decompressed in vain rests for so many times as long as that took, so
+/// that bombs take no more than a tenth of a thread however many connections send them.
+const REST_TIMES: u32 = 9;
 
 /// A body as it was sent.
 #[derive(Debug)]
@@ -119,6 +124,8 @@ where
     let (done, queued) = oneshot::channel();
     let length = body.length;
     let run = move || {
+        let began = Instant::now();
+        let mut rest = Duration::ZERO;
         let attempt = match body.decode() {
             Ok(Some(decoded)) => Attempt::Done(Ok(job(decoded))),
             Ok(None) => Attempt::IsLong(
@@ -128,16 +135,21 @@ where
                 },
                 job,
             ),
-            Err(error) => Attempt::Done(Err(error)),
+            Err(error) => {
+                rest = began.elapsed() * REST_TIMES;
+                Attempt::Done(Err(error))
+            }
         };
         // A client that has gone does not wait for this.
         let _ignored = done.send(attempt);
+        rest
     };
     match turn {
-        Some(turn) => turn.turn.run(run),
+        // It is the only one of its client, and another bulk request has the next turn.
+        Some(turn) => turn.turn.run(|| drop(run())),
         None => {
             let place = app.serving.parsing.place(who.share(), length).await;
-            app.serving.parsing.run(place, run);
+            app.serving.parsing.run_and_rest(place, run);
         }
     }
     Queued(queued)
