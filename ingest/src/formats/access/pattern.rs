@@ -97,6 +97,8 @@ pub struct AccessPattern {
     steps: Vec<Step>,
     form: TimeForm,
     more: Vec<More>,
+    /// The end of a user's name, which may hold spaces, before a time in brackets.
+    user_end: Option<Vec<u8>>,
 }
 
 impl AccessPattern {
@@ -128,6 +130,7 @@ impl AccessPattern {
             steps: Vec::new(),
             form: TimeForm::Stamp,
             more: Vec::new(),
+            user_end: None,
         };
         let mut times = 0;
         let found = joined(found);
@@ -152,7 +155,22 @@ impl AccessPattern {
         if times == 0 {
             return Err("it has no time, which every event has".to_owned());
         }
+        pattern.user_end = pattern.user_end();
         Ok(pattern)
+    }
+
+    /// Returns the text between the user and the bracket of the time right behind it.
+    fn user_end(&self) -> Option<Vec<u8>> {
+        let is_user = |field: &Field| field.target == Target::Core(Core::User);
+        let in_brackets = self.form == TimeForm::Access { in_brackets: true };
+        self.steps.windows(3).find_map(|steps| match steps {
+            [Step::Field(user), Step::Literal(text), Step::Field(time)]
+                if is_user(user) && time.target == Target::Time(0) && in_brackets =>
+            {
+                Some([text, &b"["[..]].concat())
+            }
+            _ => None,
+        })
     }
 
     fn add_form(

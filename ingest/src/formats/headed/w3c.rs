@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use chrono::NaiveDate;
 use percent_encoding::percent_decode_str;
 
 use super::{distinct, field_count, no_header};
@@ -40,6 +41,8 @@ const DIRECTIVES: [&str; 7] = [
 const DAY: &str = "date=";
 /// Bytes of a day.
 const DAY_BYTES: usize = 10;
+/// Bytes of a time without seconds, which the draft allows.
+const MINUTE_BYTES: usize = 5;
 
 /// Fields that have the name of a column of access logs.
 const NAMES: [(&str, &str); 14] = [
@@ -174,8 +177,9 @@ impl Directives {
                     push(name, value, row)?;
                 }
                 Part::Header(name) if is_tabbed => {
-                    let word = percent_decode_str(word).decode_utf8_lossy();
-                    let value = Value::Text(row.store(&word));
+                    // Bytes that are no UTF-8 stay escaped, or they would be lost.
+                    let decoded = percent_decode_str(word).decode_utf8();
+                    let value = Value::Text(row.store(&decoded.unwrap_or(word.into())));
                     push(name, value, row)?;
                 }
                 Part::Header(name) | Part::Text(name) => {
@@ -199,7 +203,15 @@ impl Directives {
         if !self.fields.has_time {
             return Ok(None);
         }
-        let stamp = date.zip(time).map(|(date, time)| format!("{date} {time}"));
+        let seconds = |time: &str| {
+            if time.len() == MINUTE_BYTES {
+                ":00"
+            } else {
+                ""
+            }
+        };
+        let stamp = date.zip(time);
+        let stamp = stamp.map(|(date, time)| format!("{date} {time}{}", seconds(time)));
         let us = stamp.and_then(|stamp| read_text(&stamp, written.zone));
         let message = "the date and the time of the line are none as 2026-11-26 09:23:38";
         us.map(Some)
@@ -244,8 +256,7 @@ pub(super) fn text_after(
     }
     let line = String::from_utf8_lossy(line);
     let day = DAYS.iter().find_map(|name| line.strip_prefix(name));
-    let day = day.and_then(|text| text.trim_start().get(..DAY_BYTES));
-    let day = day.filter(|day| day_us(day).is_some());
+    let day = day.and_then(day_of);
     let fields = line.strip_prefix(FIELDS).map(|text| {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         words.join(" ")
@@ -253,7 +264,7 @@ pub(super) fn text_after(
     if day.is_none() && fields.is_none() {
         return Some(None);
     }
-    let day = day.or(before.and_then(|before| before.day.as_deref()));
+    let day = day.or_else(|| before.and_then(|before| before.day.clone()));
     let fields = match (&fields, before) {
         (Some(fields), _) if fields.is_empty() => {
             return Some(Some(Err("#Fields: names no field".to_owned())));
@@ -263,6 +274,20 @@ pub(super) fn text_after(
     };
     let day = day.map_or_else(String::new, |day| format!("{DAY}{day} "));
     Some(Some(Ok((day + fields).trim_end().to_owned())))
+}
+
+/// Returns the day with which a directive's text begins. The draft's grammar has `2026-11-26`, and
+/// its examples have `26-Nov-2026`.
+fn day_of(text: &str) -> Option<String> {
+    let text = text.trim_start();
+    let day = text.get(..DAY_BYTES).map(str::to_owned);
+    let named = || {
+        let word = text.split_ascii_whitespace().next()?;
+        let day = NaiveDate::parse_from_str(word, "%d-%b-%Y").ok()?;
+        Some(day.to_string())
+    };
+    let is_day = |day: &String| day_us(day).is_some();
+    day.filter(is_day).or_else(|| named().filter(is_day))
 }
 
 fn day_us(day: &str) -> Option<i64> {

@@ -197,6 +197,14 @@ impl AccessPattern {
             (true, _) if behind.starts_with(b"\"") => quoted_end(line, at),
             (_, Target::More(nth)) if self.more[nth].is_list => several_end(line, at, behind),
             (_, Target::Time(nth)) => self.end_of_time(nth, (line, at), behind),
+            (_, Target::Core(Core::User)) => {
+                let last = self
+                    .user_end
+                    .as_deref()
+                    .and_then(|text| end(line, at, text));
+                last.or_else(|| end(line, at, behind))
+            }
+            (_, Target::Core(Core::Site)) if behind == b":" => site_end(line, at),
             _ => end(line, at, behind),
         };
         end.ok_or_else(|| {
@@ -244,6 +252,19 @@ fn end(line: &[u8], from: usize, behind: &[u8]) -> Option<usize> {
         [byte] => memchr::memchr(*byte, line.get(from..)?).map(|at| from + at),
         text => memmem::find(line.get(from..)?, text).map(|at| from + at),
     }
+}
+
+/// Returns the place of the colon before a port: an IPv6 address has others, which no port follows.
+fn site_end(line: &[u8], from: usize) -> Option<usize> {
+    let is_port = |colon: &usize| {
+        let rest = &line[colon + 1..];
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let goes_on = |b: &u8| b.is_ascii_hexdigit() || b":.]".contains(b);
+        digits > 0 && !rest.get(digits).is_some_and(goes_on)
+    };
+    let word = &line[from..end(line, from, b" ").unwrap_or(line.len())];
+    let mut colons = memchr::memchr_iter(b':', word).map(|at| from + at);
+    colons.find(is_port).or_else(|| end(line, from, b":"))
 }
 
 /// Returns the place of the first quote behind an even number of backslashes.

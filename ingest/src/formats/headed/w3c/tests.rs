@@ -1,3 +1,8 @@
+mod cloudfront;
+mod iis;
+mod plain;
+mod products;
+
 use serde_json::{Value, json};
 
 use crate::Format;
