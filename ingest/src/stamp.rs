@@ -117,11 +117,11 @@ impl AccessStamps {
     pub(crate) const LEN: usize = 26;
 
     pub(crate) fn new() -> Self {
-        // No stamp holds NUL bytes, so an empty cache never hits.
+        // A true stamp: what the cache begins with is read as one.
         Self {
-            date_text: [0; 11],
+            date_text: *b"01/Jan/1970",
             date_us: 0,
-            zone_text: [0; 5],
+            zone_text: *b"+0000",
             zone_us: 0,
         }
     }

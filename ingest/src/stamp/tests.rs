@@ -65,6 +65,17 @@ fn access_stamps_out_of_range_do_not_parse() {
 }
 
 #[test]
+fn nul_bytes_as_a_crash_leaves_them_are_no_stamp() {
+    for text in [
+        "\0\0\0\0\0\0\0\0\0\0\0:13:55:36 +0000",
+        "10/Oct/2000:13:55:36 \0\0\0\0\0",
+    ] {
+        let read = AccessStamps::new().read(text.as_bytes().try_into().expect("26 bytes"));
+        assert!(read.is_err(), "{text:?}");
+    }
+}
+
+#[test]
 fn a_bad_stamp_does_not_spoil_the_one_after_it() {
     let mut stamps = AccessStamps::new();
     let mut read = |text: &str| {

@@ -146,7 +146,9 @@ where
     };
     match turn {
         // It is the only one of its client, and another bulk request has the next turn.
-        Some(turn) => turn.turn.run(|| drop(run())),
+        Some(turn) => turn.turn.run(|| {
+            run();
+        }),
         None => {
             let place = app.serving.parsing.place(who.share(), length).await;
             app.serving.parsing.run_and_rest(place, run);

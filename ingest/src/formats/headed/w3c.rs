@@ -203,12 +203,9 @@ impl Directives {
         if !self.fields.has_time {
             return Ok(None);
         }
-        let seconds = |time: &str| {
-            if time.len() == MINUTE_BYTES {
-                ":00"
-            } else {
-                ""
-            }
+        let seconds = |time: &str| match time.len() {
+            MINUTE_BYTES => ":00",
+            _ => "",
         };
         let stamp = date.zip(time);
         let stamp = stamp.map(|(date, time)| format!("{date} {time}{}", seconds(time)));

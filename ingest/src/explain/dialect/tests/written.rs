@@ -99,7 +99,8 @@ fn of_proxies() -> Vec<Case> {
         line
     };
     let error = json!({ "level": "error", "logger": "http.log.error", "err_id": "a1b2",
-        "msg": "dial tcp 10.0.0.1:80: connect: connection refused", "err_trace": "proxy.run (a.go:7)",
+        "msg": "dial tcp 10.0.0.1:80: connect: connection refused",
+        "err_trace": "proxy.run (a.go:7)",
         "resp_headers": null, "status": 502 });
     let caddy = "Caddy (access log)";
     vec![
@@ -169,7 +170,8 @@ fn of_go() -> Vec<Case> {
     });
     let error = json!({
         "level": "error", "ts": 1_777_626_000.25, "caller": "store/a.go:9", "msg": "failed",
-        "error": "open /a: no such file", "errorVerbose": "open /a: no such file\nmain.run\n\t/a.go:9",
+        "error": "open /a: no such file",
+        "errorVerbose": "open /a: no such file\nmain.run\n\t/a.go:9",
         "errorCauses": [{ "error": "a" }, { "error": "b", "errorVerbose": "b\nmain.b" }],
         "userError": "PANIC=nil pointer", "stacktrace": "main.run\n\t/app/store/a.go:9\nmain.main",
     });

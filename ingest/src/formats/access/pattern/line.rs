@@ -198,11 +198,8 @@ impl AccessPattern {
             (_, Target::More(nth)) if self.more[nth].is_list => several_end(line, at, behind),
             (_, Target::Time(nth)) => self.end_of_time(nth, (line, at), behind),
             (_, Target::Core(Core::User)) => {
-                let last = self
-                    .user_end
-                    .as_deref()
-                    .and_then(|text| end(line, at, text));
-                last.or_else(|| end(line, at, behind))
+                let text = self.user_end.as_deref().unwrap_or(behind);
+                end(line, at, text).or_else(|| end(line, at, behind))
             }
             (_, Target::Core(Core::Site)) if behind == b":" => site_end(line, at),
             _ => end(line, at, behind),

@@ -83,7 +83,8 @@ fn refusals() -> Vec<Case> {
             "user_agent": "Microsoft-WebDAV-MiniRedir/10.0.19045", "status": 405,
             "sc_substatus": 0, "sc_win32_status": 1, "time_taken": 0,
         },
-        "2026-11-26 08:00:21 10.0.0.4 GET /slow - 443 - 192.0.2.7 a\\b+'c' - 502 3 12030 120001" => {
+        "2026-11-26 08:00:21 10.0.0.4 GET /slow - 443 - 192.0.2.7 a\\b+'c' - \
+        502 3 12030 120001" => {
             "time": "2026-11-26T08:00:21Z", "s_ip": "10.0.0.4", "method": "GET", "path": "/slow",
             "s_port": 443, "host": "192.0.2.7", "user_agent": "a\\b+'c'", "status": 502,
             "sc_substatus": 3, "sc_win32_status": 12030, "time_taken": 120_001,

@@ -11,7 +11,7 @@ pub(super) type Case = (&'static str, Value);
 /// Makes cases of `record => { event }`.
 macro_rules! cases {
     ($($record:literal => { $($event:tt)* }),* $(,)?) => {
-        vec![$(($record, serde_json::json!({ $($event)* }))),*]
+        Vec::from([$(($record, serde_json::json!({ $($event)* }))),*])
     };
 }
 pub(super) use cases;
