@@ -145,7 +145,7 @@ where
         rest
     };
     match turn {
-        // It is the only one of its client, and another bulk request has the next turn.
+        // One thread of a low priority serves all bulk requests, in turn.
         Some(turn) => turn.turn.run(|| {
             run();
         }),

@@ -259,8 +259,10 @@ fn site_end(line: &[u8], from: usize) -> Option<usize> {
         let goes_on = |b: &u8| b.is_ascii_hexdigit() || b":.]".contains(b);
         digits > 0 && !rest.get(digits).is_some_and(goes_on)
     };
-    let word = &line[from..end(line, from, b" ").unwrap_or(line.len())];
-    let mut colons = memchr::memchr_iter(b':', word).map(|at| from + at);
+    let is_of_name = |b: &u8| b.is_ascii_alphanumeric() || b":.-_%[]".contains(b);
+    let name = line[from..].iter().take_while(|b| is_of_name(b)).count();
+    let name = &line[from..from + name];
+    let mut colons = memchr::memchr_iter(b':', name).map(|at| from + at);
     colons.find(is_port).or_else(|| end(line, from, b":"))
 }
 

@@ -162,17 +162,18 @@ fn begin(request: &Request, is_nginx: bool) -> Case {
     (text, event)
 }
 
-/// Adds the size, the referrer and the agent. Apache writes `-` for no bytes.
-fn combined(request: &Request, is_nginx: bool) -> Case {
-    let (mut text, mut event) = begin(request, is_nginx);
+/// Adds the size. Apache writes `-` for no bytes.
+fn sized(request: &Request, is_nginx: bool) -> Case {
+    let case = begin(request, is_nginx);
     match (request.size, is_nginx) {
-        (0, false) => text += " -",
-        (size, _) => text += &format!(" {size}"),
+        (0, false) => with(case, " -", json!({})),
+        (size, _) => with(case, &format!(" {size}"), json!({ "response_size": size })),
     }
-    event.insert("response_size".into(), json!(request.size));
-    if text.ends_with(" -") {
-        event.remove("response_size");
-    }
+}
+
+/// Adds the size, the referrer and the agent.
+fn combined(request: &Request, is_nginx: bool) -> Case {
+    let (mut text, mut event) = sized(request, is_nginx);
     texts(request, &mut text, &mut event);
     (text, event)
 }
@@ -262,12 +263,7 @@ fn ingress(which: usize, request: &Request) -> Case {
 /// Returns a line of a preset, and its event.
 fn case(preset: (&str, &str), which: usize, request: &Request) -> Case {
     match preset {
-        ("apache", "common") => {
-            let (line, mut event) = combined(request, false);
-            let end = format!(" \"{}\" \"{}\"", request.referrer, request.agent);
-            event.retain(|name, _| !matches!(&**name, "referrer" | "user_agent"));
-            (line.strip_suffix(&end).unwrap().to_owned(), event)
-        }
+        ("apache", "common") => sized(request, false),
         ("apache", "combined") => combined(request, false),
         ("apache", "combinedio") => {
             let received = 400 + which;

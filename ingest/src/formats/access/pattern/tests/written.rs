@@ -187,6 +187,19 @@ fn ingress() -> Vec<Case> {
     }
 }
 
+/// Of a site without a port, the first colon is the end.
+#[test]
+fn a_site_ends_before_a_path_that_has_colons() {
+    let found = event(
+        "apache:%v:%U %t",
+        "a.example:/x:80 [26/Nov/2026:09:23:38 +0100]",
+    );
+    assert_eq!(
+        (&found["site"], &found["path"]),
+        (&json!("a.example"), &json!("/x:80"))
+    );
+}
+
 /// A name with spaces is one only before the bracket of the time.
 #[test]
 fn a_user_ends_before_the_time() {
