@@ -46,7 +46,7 @@ pub(crate) use bulk::Turn;
 pub(crate) use concern::{NotReached, reached, submitted_concern};
 pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};
 pub(crate) use intake::{Intake, Reply, StreamState};
-pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX};
+pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX, keep_for};
 pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
 pub(crate) use shipper_counts::ShipperCounts;

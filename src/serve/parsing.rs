@@ -119,17 +119,22 @@ impl Parsing {
             let place = place;
             let rest = job();
             drop(place.of_all);
-            if !rest.is_zero() {
-                handle.spawn(async move {
-                    tokio::time::sleep(rest).await;
-                    drop(place.of_client);
-                });
-            }
+            keep_for(&handle, rest, place.of_client);
         };
         match length {
             Length::Short => drop(tokio::task::spawn_blocking(run)),
             Length::Long => self.threads.run(run),
         }
+    }
+}
+
+/// Keeps a place of a client for a time.
+pub(crate) fn keep_for<T: Send + 'static>(handle: &Handle, time: Duration, place: T) {
+    if !time.is_zero() {
+        handle.spawn(async move {
+            tokio::time::sleep(time).await;
+            drop(place);
+        });
     }
 }
 

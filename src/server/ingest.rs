@@ -65,7 +65,7 @@ async fn store(
     let (stream, wtimeout) = (request.stream.clone(), request.wtimeout);
     let turn = match request.bulk {
         true => Some(BulkTurn {
-            _of_client: who.share().bulk().await,
+            of_client: who.share().bulk().await.map(Arc::new),
             turn: app.serving.bulk.turn().await,
         }),
         false => {
@@ -102,7 +102,7 @@ async fn store(
 
 /// The turn of a bulk request, and its place among those of its client.
 pub(super) struct BulkTurn<'a> {
-    _of_client: Option<ClientPlace>,
+    of_client: Option<Arc<ClientPlace>>,
     turn: Turn<'a>,
 }
 

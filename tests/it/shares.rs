@@ -1,5 +1,7 @@
 //! Fair shares: a client that takes all that it can get leaves the others theirs.
 
+mod bombs;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

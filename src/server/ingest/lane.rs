@@ -8,11 +8,12 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use ingest::Encoding;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::BulkTurn;
 use super::response::too_large;
-use crate::serve::{Client, Length, SHORT_BYTES_MAX};
+use crate::serve::{Client, Length, SHORT_BYTES_MAX, keep_for};
 use crate::server::app::App;
 use crate::server::{answer, body};
 
@@ -146,9 +147,10 @@ where
     };
     match turn {
         // One thread of a low priority serves all bulk requests, in turn.
-        Some(turn) => turn.turn.run(|| {
-            run();
-        }),
+        Some(turn) => {
+            let (handle, of_client) = (Handle::current(), turn.of_client.clone());
+            turn.turn.run(move || keep_for(&handle, run(), of_client));
+        }
         None => {
             let place = app.serving.parsing.place(who.share(), length).await;
             app.serving.parsing.run_and_rest(place, run);

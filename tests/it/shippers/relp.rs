@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use super::clients::{is_there, rsyslog};
+use super::clients::{is_there, rsyslog, with_queue_in_memory};
 use super::kills::Way;
 use super::{Background, assert_each_once, installed, metric, numbers, snippet, wait_for_number};
 use crate::support::{Home, PATIENCE, Server};
@@ -236,10 +236,18 @@ fn no_acknowledged_message_is_lost_when_the_server_is_killed() {
 
 /// Starts rsyslog, if it and its module are installed.
 fn start_rsyslog(home: &Home, address: &str) -> Option<Background> {
+    start_rsyslog_as(home, &snippet("syslog.md", "# RELP\n"), address)
+}
+
+fn start_rsyslog_without_disk(home: &Home, address: &str) -> Option<Background> {
+    let snippet = with_queue_in_memory(&snippet("syslog.md", "# RELP\n"));
+    start_rsyslog_as(home, &snippet, address)
+}
+
+fn start_rsyslog_as(home: &Home, snippet: &str, address: &str) -> Option<Background> {
     let program = installed("rsyslogd").filter(|_| is_there("rsyslog/omrelp.so"))?;
     let (_, port) = address.rsplit_once(':').expect("an address");
-    let snippet = snippet("syslog.md", "# RELP\n").replace("2514", port);
-    Some(rsyslog(&program, home, &snippet))
+    Some(rsyslog(&program, home, &snippet.replace("2514", port)))
 }
 
 #[test]
@@ -269,5 +277,9 @@ fn rsyslog_sends_again_what_was_not_acknowledged_by_a_server_that_was_killed() {
 
 #[test]
 fn rsyslog_loses_nothing_over_relp_when_it_is_killed() {
-    RSYSLOG.through_a_kill_of_the_sender();
+    Way {
+        start: &start_rsyslog_without_disk,
+        ..RSYSLOG
+    }
+    .through_a_kill_of_the_sender();
 }
