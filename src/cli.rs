@@ -173,6 +173,10 @@ pub(crate) struct ServeArgs {
     pub(crate) mongo: Option<String>,
     #[command(flatten)]
     pub(crate) shippers: shippers::ShipperArgs,
+    /// A server whose store takes part in the questions of this one, instead of those in
+    /// cluster.peers; may be repeated.
+    #[arg(long = "peer", value_name = "URL")]
+    pub(crate) peers: Vec<String>,
     /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.
     #[arg(long)]
     pub(crate) insecure_plaintext: bool,

@@ -225,6 +225,10 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
         context.config.server.mongo = mongo;
     }
     args.shippers.apply(&mut context.config);
+    if !args.peers.is_empty() {
+        let named = context.config.cluster.name_peers(args.peers);
+        named.map_err(|why| Failure::usage(format!("--peer: {why}")))?;
+    }
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only;

@@ -4,6 +4,7 @@
 //! the nearest known key. Every error names the file, the line and the accepted form of the value.
 
 mod anonymise;
+mod cluster;
 mod host;
 mod ingest_section;
 #[cfg_attr(
@@ -23,6 +24,7 @@ mod stream;
 mod stream_format;
 mod tls;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use host::Authority;
 pub(crate) use ingest_section::Ingest;
 use retention::Retention;
@@ -56,6 +58,7 @@ pub(crate) struct Config {
     pub(crate) relp: Relp,
     pub(crate) fluent: Fluent,
     pub(crate) query: Query,
+    pub(crate) cluster: Cluster,
     pub(crate) stream: BTreeMap<String, Stream>,
     pub(crate) kafka: BTreeMap<String, kafka::Kafka>,
     pub(crate) rollup: BTreeMap<String, aggregator::RollupTable>,
@@ -236,6 +239,7 @@ impl Config {
             ("relp", serde_json::to_value(&self.relp)),
             ("fluent", serde_json::to_value(&self.fluent)),
             ("query", serde_json::to_value(&self.query)),
+            ("cluster", serde_json::to_value(&self.cluster)),
         ];
         let mut settings = Vec::new();
         for (section, values) in sections {
@@ -296,6 +300,7 @@ impl Config {
         self.syslog.problems(&mut problems);
         self.relp.problems(&mut problems);
         self.fluent.problems(&mut problems);
+        self.cluster.problems(&mut problems);
         let share = self.storage.scrub_share;
         if !(0.0..=1.0).contains(&share) {
             problems.push(format!(
@@ -460,8 +465,9 @@ fn note(origins: &mut Vec<Origin>, prefix: &str, table: &toml::Table, origin: &s
     }
 }
 
-/// Names of configuration that are kept for stores of several nodes.
-const RESERVED: [&str; 2] = ["cluster", "shard_key"];
+/// Names of configuration that are kept for stores of several nodes, as all further names of
+/// `[cluster]` are.
+const RESERVED: [&str; 1] = ["shard_key"];
 
 /// Adds the nearest known field to the message of serde, ``unknown field `lagg`, expected one of
 /// `lag`, …``.
@@ -473,12 +479,15 @@ fn with_suggestion(message: &str) -> String {
     else {
         return message.to_owned();
     };
-    if RESERVED.contains(&unknown) {
+    let known: Vec<&str> = names.collect();
+    let meant = nearest(unknown, known.iter().copied());
+    let is_of_cluster = known.first() == Some(&cluster::FIRST_KEY) && meant.is_none();
+    if RESERVED.contains(&unknown) || is_of_cluster {
         return format!(
             "`{unknown}` is reserved for stores of several nodes, which this version does not have"
         );
     }
-    nearest(unknown, names).map_or_else(
+    meant.map_or_else(
         || message.to_owned(),
         |known| format!("{message}; did you mean `{known}`?"),
     )

@@ -9,6 +9,7 @@ mod api;
 mod budgets;
 mod cli;
 mod client;
+mod cluster;
 mod commands;
 mod config;
 mod dates;

@@ -36,6 +36,7 @@ use storage::Store;
 use tokio::runtime::Handle;
 
 use crate::access::Access;
+use crate::cluster::Peers;
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
 use crate::tls::Tls;
@@ -80,6 +81,8 @@ pub(crate) struct Serving {
     pub(crate) intake: Arc<dyn Intake>,
     /// Only [`ask`] has it, so that no question is asked outside the share of its client.
     engine: Engine,
+    /// The servers whose stores take part in the questions of clients.
+    peers: Option<Peers>,
     pub(crate) config: Config,
     pub(crate) stop: Stop,
     /// Runs connections and queries.
@@ -143,6 +146,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         shares: Shares::new(Parts::of(config, places), &config.server.proxies),
         intake: Arc::clone(&store) as Arc<dyn Intake>,
         engine: wiring::engine(config)?,
+        peers: Peers::of(&config.cluster, runtime.handle())?,
         config: config.clone(),
         stop: stop.clone(),
         runtime: runtime.handle().clone(),

@@ -12,6 +12,7 @@ mod app;
 mod backup;
 mod bodies;
 mod body;
+mod cluster;
 mod connections;
 pub(crate) mod credentials;
 mod erase;
@@ -90,6 +91,7 @@ fn url_of(address: SocketAddr, has_tls: bool) -> String {
     format!("{scheme}://{address}")
 }
 
+/// Returns all routes. Each handler limits the body where it reads it, after decompression too.
 fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/health", get(status::health))
@@ -152,11 +154,11 @@ fn router(app: Arc<App>) -> Router {
         )
         .route("/api/v1/queries", get(status::queries))
         .route("/api/v1/queries/{id}", delete(status::cancel))
+        .merge(cluster::routes())
         .merge(prometheus::routes())
         .merge(loki::routes())
         .merge(shippers::routes())
         .fallback(page)
-        // Each handler limits the body where it reads it, after decompression too.
         .layer(DefaultBodyLimit::disable())
         .with_state(app)
 }

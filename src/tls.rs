@@ -305,7 +305,11 @@ impl Files {
     }
 }
 
-fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+/// Reads the certificates of a file in PEM.
+///
+/// # Errors
+/// If the text of the file holds none.
+pub(crate) fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
     let read = read.map_err(|e| wrong(file, "a certificate in PEM", e))?;
     match read.is_empty() {
@@ -314,7 +318,7 @@ fn certificates(file: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>
     }
 }
 
-fn wrong(file: &Path, expected: &str, why: impl std::fmt::Display) -> Failure {
+pub(crate) fn wrong(file: &Path, expected: &str, why: impl std::fmt::Display) -> Failure {
     Failure::config(format!("{}: not {expected}: {why}", file.display()))
 }
 

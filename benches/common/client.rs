@@ -60,15 +60,32 @@ impl Taken {
 impl Client {
     /// Serves a store on a port that the system picks. Maintenance runs if `tends`.
     pub(crate) fn start(data: &Path, tends: bool) -> Self {
-        let tends = tends.to_string();
+        Self::start_with(data, &[("LOGMILL_STORAGE__TENDS", &tends.to_string())])
+    }
+
+    /// Serves a store with this configuration, on a port that the system picks.
+    pub(crate) fn start_with(data: &Path, more: &[(&str, &str)]) -> Self {
         let environment = ENVIRONMENT.into_iter();
-        let environment: Vec<_> = environment
-            .chain([("LOGMILL_STORAGE__TENDS", &*tends)])
-            .collect();
+        let environment: Vec<_> = environment.chain(more.iter().copied()).collect();
         Self {
             server: Server::start(Path::new(LOGMILL), data, &environment),
             agent: Agent::config_builder().build().into(),
         }
+    }
+
+    /// Returns the address of the server.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.server.address)
+    }
+
+    /// Returns the rows of an answer, a JSON object each.
+    pub(crate) fn rows(&self, sql: &str) -> Vec<serde_json::Value> {
+        let text = self.body("/api/v1/sql", NDJSON, sql.as_bytes());
+        let lines = text.split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| !line.is_empty());
+        lines
+            .map(|line| serde_json::from_slice(line).expect("JSON"))
+            .collect()
     }
 
     fn body(&self, path: &str, accept: &str, body: &[u8]) -> Vec<u8> {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use storage::{Name, Snapshot};
 
 use crate::answer::rows::Answer;
@@ -75,6 +76,8 @@ impl Default for EngineOptions {
 #[derive(Clone)]
 pub struct Engine {
     admission: Admission,
+    /// The admission of requests of peers.
+    of_peers: Admission,
     planner: Planner,
     /// The session of statements without one.
     session: Session,
@@ -110,8 +113,10 @@ impl Engine {
             .with_default_features();
         let planner = Planner::new(builder, files, tiles, options.rollup_answers, memory_bytes);
         let threads = options.target_partitions.max(1);
+        let admission = Admission::new(options.limits, threads, memory_bytes);
         Ok(Self {
-            admission: Admission::new(options.limits, threads, memory_bytes),
+            of_peers: admission.for_peers(threads),
+            admission,
             planner: planner.map_err(Error::Execution)?,
             session: Session::default(),
         })
@@ -242,6 +247,32 @@ impl Engine {
         let mut engine = self.clone();
         engine.planner.rollup_use = rollup_use;
         engine
+    }
+
+    /// Returns the same engine for requests of peers, which have places of their own and no limit
+    /// on the rows that they return.
+    pub(crate) fn for_peers(&self) -> Self {
+        Self {
+            admission: self.of_peers.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Runs work on the threads of a query of this text.
+    pub(crate) async fn admitted<T: Send + 'static>(
+        &self,
+        text: &str,
+        session: &Session,
+        work: BoxFuture<'static, Result<(T, Option<SendableRecordBatchStream>)>>,
+    ) -> Result<T> {
+        let (mut admitted, _claim) = self.admission.admit(text, session).await?;
+        let (done, _) = admitted.run(work).await?;
+        Ok(done)
+    }
+
+    /// Returns the cache of tile files.
+    pub(crate) fn tiles(&self) -> Arc<TileCache> {
+        self.planner.tiles()
     }
 
     /// Returns the rollups of a snapshot by name.

@@ -22,6 +22,9 @@ use wording::{of_filter, of_internal, of_pattern, plain};
 /// Hint of errors about full lines.
 const LATER: &str = "send the query again shortly";
 
+/// Hint of errors about peers.
+const PARTIAL: &str = "start it again, or send ?partial=1 for an answer without it";
+
 /// Hint of errors about a lack of memory.
 pub(crate) const LESS: &str = "narrow its time range, or select fewer columns or groups";
 
@@ -79,6 +82,14 @@ pub enum Error {
         .0.queued
     )]
     ShareBusy(LineFull),
+    /// A peer cannot be reached, or has not finished its part of the answer.
+    #[error("peer {peer}: {why}; {PARTIAL}")]
+    Peer {
+        /// Its address.
+        peer: String,
+        /// The reason.
+        why: String,
+    },
     /// A part or a tile cannot be read.
     #[error(transparent)]
     Storage(Arc<storage::Error>),
@@ -112,6 +123,8 @@ pub enum Kind {
     Busy,
     /// Send fewer queries at once.
     ShareBusy,
+    /// Bring the peer back, or ask for a partial answer.
+    Peer,
     /// Call an operator: data is damaged.
     Corrupt,
     /// A fault of this program or of the machine.
@@ -130,6 +143,7 @@ impl Error {
             Self::Resources(_) | Self::Limit { .. } => Kind::Resources,
             Self::Busy(_) => Kind::Busy,
             Self::ShareBusy(_) => Kind::ShareBusy,
+            Self::Peer { .. } => Kind::Peer,
             Self::Storage(e) if e.kind() == storage::Kind::Corrupt => Kind::Corrupt,
             Self::Storage(e) if e.kind() == storage::Kind::Invalid => Kind::Invalid,
             Self::Storage(_) | Self::Output(_) | Self::Execution(_) => Kind::Internal,
@@ -143,6 +157,7 @@ impl Error {
             Self::Limit { hint, .. } => Some(hint),
             Self::Resources(_) => Some(LESS),
             Self::Busy(_) | Self::ShareBusy(_) => Some(LATER),
+            Self::Peer { .. } => Some(PARTIAL),
             _ => None,
         }
     }
@@ -161,6 +176,7 @@ impl Error {
                 "{} queries of this client are running and {} are waiting",
                 line.running, line.queued
             ),
+            Self::Peer { peer, why } => format!("peer {peer}: {why}"),
             other => other.to_string(),
         }
     }
@@ -201,6 +217,10 @@ impl Error {
             },
             Self::Cancelled { id } => Self::Cancelled { id: *id },
             Self::Resources(what) => Self::Resources(what.clone()),
+            Self::Peer { peer, why } => Self::Peer {
+                peer: peer.clone(),
+                why: why.clone(),
+            },
             Self::Storage(error) => Self::Storage(error.clone()),
             // Plans do not raise these.
             Self::Limit { .. } | Self::Busy(_) | Self::ShareBusy(_) => return None,

@@ -19,6 +19,7 @@ mod functions;
 pub mod logql;
 mod marks;
 pub mod mongo;
+mod peer_answers;
 mod plan;
 mod plan_node;
 mod postgres;
@@ -54,6 +55,7 @@ pub use stats::{
     Count, OperatorTime, QueryInfo, QueryState, QueryStats, ScanProgress, Stage, StageTime,
 };
 pub use tables::level::{RollupUse, make_cells};
+pub use tables::sharded::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns};
 pub use tables::system::{
     AccountInfo, Arrived, AuditInfo, NoSystemInfo, SourceInfo, StoreState, SystemInfo,
 };

@@ -8,6 +8,7 @@ pub(crate) mod checked_sums;
 pub(crate) mod datafusion_fixes;
 pub(crate) mod dialect;
 pub(crate) mod distinct_predicate;
+pub(crate) mod divide;
 pub(crate) mod hints;
 pub(crate) mod known_counts;
 pub(crate) mod planner;

@@ -1,6 +1,6 @@
 //! A question, the snapshot that it reads, and the settings of the client's session.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,28 +10,48 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use storage::{Name, Snapshot};
+use storage::{Name, Snapshot, StreamMeta};
 
 use crate::postgres::session::SessionValues;
 use crate::run::limits::Line;
 use crate::stats::QueryInfo;
 use crate::tables::catalog::{Catalog, PUBLIC};
+use crate::tables::sharded::{GonePeer, Peer};
 use crate::tables::system::SystemInfo;
 
-/// The stores that a query reads, each as one snapshot. Today there is one store. No other code in
-/// this crate holds "the" store, so that further stores only extend this type.
+/// The stores that a query reads, each in one state: the one of this process, and its peers.
 #[derive(Clone)]
 pub struct Sources {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) system: Arc<dyn SystemInfo>,
+    pub(crate) peers: Vec<Arc<dyn Peer>>,
+    pub(crate) gone: Vec<GonePeer>,
 }
 
 impl Sources {
     /// Returns the sources for one store.
     pub fn one(snapshot: Arc<Snapshot>, system: Arc<dyn SystemInfo>) -> Self {
-        Self { snapshot, system }
+        Self {
+            snapshot,
+            system,
+            peers: Vec::new(),
+            gone: Vec::new(),
+        }
+    }
+
+    /// Adds peers, and those that did not tell their state.
+    #[must_use]
+    pub fn with_peers(self, peers: Vec<Arc<dyn Peer>>, gone: Vec<GonePeer>) -> Self {
+        Self {
+            peers,
+            gone,
+            ..self
+        }
     }
 }
+
+/// StreamMetas by name.
+pub(crate) type StreamMetas = BTreeMap<Name, StreamMeta>;
 
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,6 +243,8 @@ pub struct Session {
     pub values: Option<Arc<SessionValues>>,
     /// The IANA name of the zone in which texts without a zone are read; `None` for UTC.
     pub time_zone: Option<String>,
+    /// Answers without the peers that are gone. Otherwise a question for their tables fails.
+    pub partial: bool,
 }
 
 /// A client as queries see it: tables of other streams do not exist for it.
@@ -265,6 +287,7 @@ impl Default for Session {
             line: None,
             values: None,
             time_zone: None,
+            partial: false,
         }
     }
 }

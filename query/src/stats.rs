@@ -33,6 +33,9 @@ pub struct QueryStats {
     /// Sources of the answer: `parts of access`, `memtable of access`, `rollup stats.hourly`;
     /// `manifest` when the counts kept there were enough.
     pub answered_by: Vec<String>,
+    /// Peers without whose stores the answer is; empty for a whole answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
     /// Time partitions.
     pub partitions: Count,
     /// Parts, and for a rollup level its tile files.
@@ -61,6 +64,11 @@ impl QueryStats {
         for by in &other.answered_by {
             if !self.answered_by.contains(by) {
                 self.answered_by.push(by.clone());
+            }
+        }
+        for peer in &other.incomplete {
+            if !self.incomplete.contains(peer) {
+                self.incomplete.push(peer.clone());
             }
         }
         self.partitions += other.partitions;

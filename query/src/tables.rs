@@ -3,5 +3,6 @@
 mod byte_cache;
 pub(crate) mod catalog;
 pub(crate) mod level;
+pub(crate) mod sharded;
 pub(crate) mod stream;
 pub(crate) mod system;

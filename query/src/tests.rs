@@ -14,6 +14,7 @@ mod published;
 #[path = "../../tests/fuzz/src/replay.rs"]
 pub(crate) mod replay;
 mod rot;
+mod sharded;
 mod streams;
 pub(crate) mod support;
 mod top_k;

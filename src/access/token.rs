@@ -74,7 +74,7 @@ pub(super) fn hash_of(secret: &str) -> TokenHash {
 
 /// Returns a secret of random digits. Its text has one place in memory, which is cleared when it is
 /// dropped: it does not move while it grows.
-pub(super) fn random_secret(digits: usize) -> SecretString {
+pub(crate) fn random_secret(digits: usize) -> SecretString {
     let mut text = String::with_capacity(digits);
     text.extend(random_digits(digits));
     SecretString::from(text)

@@ -20,6 +20,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 fn names_that_clusters_will_have_are_kept_for_them() {
     for text in [
         "[cluster]\nname = \"a\"",
+        "[cluster]\npeers = []\nreplicas = 3",
         "[stream.web]\nshard_key = [\"host\"]",
     ] {
         let error = parse(text).expect_err("refused");
@@ -29,6 +30,26 @@ fn names_that_clusters_will_have_are_kept_for_them() {
                 .contains("is reserved for stores of several nodes"),
             "{error}"
         );
+    }
+}
+
+#[test]
+fn peers_are_read_and_wrong_ones_are_named_with_their_line() {
+    let config = parse("[cluster]\npeers = [\"http://a:7070\"]\ntoken_file = \"t\"");
+    assert_eq!(config.expect("reads").cluster.peers, ["http://a:7070"]);
+    for (text, said) in [
+        (
+            "[cluster]\npeers = [\"a:7070\"]",
+            ":2: [cluster] peers: \"a:7070\"",
+        ),
+        ("[cluster]\npeer = []", "did you mean `peers`?"),
+        (
+            "[cluster]\n\npeers = \"http://a\"",
+            ":3: peers of [cluster]",
+        ),
+    ] {
+        let error = parse(text).expect_err(text).to_string();
+        assert!(error.contains(said), "{text}: {error}");
     }
 }
 
@@ -209,7 +230,7 @@ fn every_setting_is_shown_as_it_can_be_written() {
         let config = config.unwrap_or_else(|e| panic!("{key} = {value}: {e}"));
         assert_eq!(config.settings(), shown, "{key} = {value}");
     }
-    for section in ["server", "storage", "ingest", "query"] {
+    for section in ["server", "storage", "ingest", "query", "cluster"] {
         let unknown = format!("[{section}]\nno_such_key = 1\n");
         let error = toml::from_str::<Config>(&unknown).expect_err("unknown");
         let error = error.to_string();

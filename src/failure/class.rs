@@ -116,6 +116,7 @@ impl From<query::Kind> for Class {
             Kind::Resources => Self::TooLarge,
             Kind::Busy => Self::Overloaded,
             Kind::ShareBusy => Self::TooMany,
+            Kind::Peer => Self::Unavailable,
             Kind::Corrupt => Self::Corrupt,
             _ => Self::Internal,
         }

@@ -4,15 +4,17 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use crossbeam_channel::Receiver;
+use futures::stream::BoxStream;
 use query::{
-    Answer, Engine, Parameters, Prepared, QueryInfo, Question, SchemaInfo, Session, ShardKey,
-    ShardKeyInfo, Sources, TailFilter,
+    Answer, Engine, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session, ShardKey,
+    ShardKeyInfo, Sources, TailFilter, Viewer,
 };
 use storage::{Arrived, Name, Snapshot};
 
 use super::{Serving, Share};
-use crate::access::Principal;
+use crate::access::{Action, Principal, Target};
 use crate::wiring::StoreInfo;
 
 /// A client of a request: a principal within its share. There is no other way to ask a question.
@@ -54,6 +56,15 @@ impl Client {
             ..base
         }
     }
+
+    /// Lets a viewer see the streams of peers that the client may read.
+    fn show(&self, viewer: &mut Viewer, peers: &[Arc<dyn Peer>]) {
+        if let Some(seen) = &mut viewer.streams {
+            let streams = peers.iter().flat_map(|peer| peer.tables().streams.keys());
+            let may_read = |name: &&Name| self.may(Action::Read, Target::Stream(name.as_str()));
+            Arc::make_mut(seen).extend(streams.filter(may_read).cloned());
+        }
+    }
 }
 
 /// A condition compiled for the columns that a stream had then.
@@ -73,10 +84,28 @@ impl Serving {
         info.with_access(&self.access)
     }
 
-    /// Returns a state of the store, for questions that must agree with each other.
+    /// Returns a state of the store alone, for questions that must agree with each other.
     fn sources_at(&self, snapshot: Arc<Snapshot>) -> Sources {
         self.intake.note_foreground();
         Sources::one(snapshot, Arc::new(self.info()))
+    }
+
+    /// Returns a state of the store and the present ones of the peers, and the session in which a
+    /// client asks about them.
+    async fn all_sources_at(
+        &self,
+        client: &Client,
+        snapshot: Arc<Snapshot>,
+        base: Session,
+    ) -> (Sources, Session) {
+        let mut session = client.session(&snapshot, base);
+        let Some(peers) = &self.peers else {
+            return (self.sources_at(snapshot), session);
+        };
+        let (states, gone) = peers.states(&snapshot.manifest().store_id).await;
+        client.show(&mut session.viewer, &states);
+        let sources = self.sources_at(snapshot).with_peers(states, gone);
+        (sources, session)
     }
 
     /// Starts a question on the present state of the store, with the settings of `base`.
@@ -90,11 +119,38 @@ impl Serving {
         question: Question,
         parameters: Parameters,
     ) -> query::Result<Answer> {
-        let snapshot = self.store.snapshot();
-        let session = client.session(&snapshot, base);
-        let sources = self.sources_at(snapshot);
+        let all = self.all_sources_at(client, self.store.snapshot(), base);
+        let (sources, session) = all.await;
         let asked = self.engine.ask(sources, &session, question, parameters);
         asked.await
+    }
+
+    /// Starts a question about this store alone, as one for its system tables.
+    ///
+    /// # Errors
+    /// The errors of [`query::Engine::ask`].
+    pub(crate) async fn ask_here(
+        &self,
+        client: &Client,
+        question: Question,
+    ) -> query::Result<Answer> {
+        let snapshot = self.store.snapshot();
+        let session = client.session(&snapshot, Session::default());
+        let (sources, none) = (self.sources_at(snapshot), Parameters::None);
+        let asked = self.engine.ask(sources, &session, question, none);
+        asked.await
+    }
+
+    /// Answers the request of a peer over a state that it has asked for before.
+    pub(crate) fn answer_peer(
+        &self,
+        client: &Client,
+        snapshot: Arc<Snapshot>,
+        request: Bytes,
+    ) -> BoxStream<'static, Bytes> {
+        let session = client.session(&snapshot, Session::default());
+        let sources = self.sources_at(snapshot);
+        self.engine.answer_peer(sources, &session, request)
     }
 
     /// Starts one of several questions of a request, on the state of the store that all of them
@@ -109,8 +165,8 @@ impl Serving {
         base: Session,
         question: Question,
     ) -> query::Result<Answer> {
-        let session = client.session(&snapshot, base);
-        let (sources, none) = (self.sources_at(snapshot), Parameters::None);
+        let (sources, session) = self.all_sources_at(client, snapshot, base).await;
+        let none = Parameters::None;
         let asked = self.engine.ask(sources, &session, question, none);
         asked.await
     }
@@ -135,9 +191,8 @@ impl Serving {
         base: Session,
         question: Question,
     ) -> query::Result<Prepared> {
-        let snapshot = self.store.snapshot();
-        let session = client.session(&snapshot, base);
-        let sources = self.sources_at(snapshot);
+        let all = self.all_sources_at(client, self.store.snapshot(), base);
+        let (sources, session) = all.await;
         self.engine.prepare(sources, &session, question).await
     }
 
@@ -199,8 +254,9 @@ impl Serving {
         self.store.follow()
     }
 
-    /// Starts a question on a state of the store. Returns the first sequence number that the
-    /// state does not contain, too: followed events from there on are the ones that come after it.
+    /// Starts a question on a state of this store alone. Returns the first sequence number that
+    /// the state does not contain, too: followed events from there on are the ones that come after
+    /// it.
     ///
     /// # Errors
     /// The errors of [`query::Engine::ask`].

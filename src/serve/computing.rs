@@ -160,15 +160,19 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn long_work_ends_on_a_thread_of_lower_priority_and_short_work_stays() {
         let computing = Computing::start().expect("threads");
-        for (count, length, is_moved) in [
-            (1, Length::Short, false),
-            (10, Length::Short, true),
-            (1, Length::Long, true),
-        ] {
-            let (_, thread) = computing
-                .run(None, length, steps(count, Arc::default()).boxed())
-                .await;
-            assert_eq!(thread == "logmill-compute", is_moved, "{count} {thread}");
+        let thread = async |count, length| {
+            let work = steps(count, Arc::default()).boxed();
+            computing.run(None, length, work).await.1
+        };
+        for (count, length) in [(10, Length::Short), (1, Length::Long)] {
+            assert_eq!(thread(count, length).await, "logmill-compute", "{count}");
+        }
+        // On a busy machine a step of short work may take as long as many.
+        for tries in 1.. {
+            if thread(1, Length::Short).await != "logmill-compute" {
+                break;
+            }
+            assert!(tries < 100, "short work does not stay");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::bodies::{Bodies, Limits};
+use super::cluster::snapshots::PeerSnapshots;
 use super::ingest::unacknowledged::Unacknowledged;
 use super::metrics::requests::Requests;
 use super::tail::feed::Tails;
@@ -15,6 +16,8 @@ pub(crate) struct App {
     pub(super) requests: Requests,
     pub(super) bodies: Bodies,
     pub(super) tails: Arc<Tails>,
+    /// The states that are held for peers.
+    pub(super) snapshots: Arc<PeerSnapshots>,
     pub(super) unacknowledged: Unacknowledged,
 }
 
@@ -25,6 +28,7 @@ impl App {
             requests: Requests::default(),
             bodies: Bodies::new(Limits::of(server)),
             tails: Arc::new(Tails::new(serving.places.tails(server.tails_max))),
+            snapshots: Arc::new(PeerSnapshots::kept_for(&serving.config.query.limits())),
             unacknowledged: Unacknowledged::default(),
             serving,
         }

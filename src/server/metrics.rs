@@ -63,6 +63,12 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         app.serving.queries().len(),
     );
     text.single(
+        "logmill_cluster_snapshots",
+        "gauge",
+        "States of the store that are held for the questions of peers.",
+        app.snapshots.count(),
+    );
+    text.single(
         "logmill_uptime_seconds",
         "gauge",
         "Time since the start.",

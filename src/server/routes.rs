@@ -17,7 +17,7 @@ use percent_encoding::percent_decode_str;
 use query::nearest;
 
 use super::prometheus::{EXEMPLARS, FORMAT, METADATA, NAMES, QUERY, RANGE, RULES};
-use super::{quarantine, request_parameters, tail};
+use super::{cluster, quarantine, request_parameters, sql, tail};
 use crate::access::{Action, Target};
 
 /// One method of one path.
@@ -89,7 +89,7 @@ pub(super) const ROUTES: &[Route] = &[
         WRITES_STREAM,
         &request_parameters::PARAMETERS,
     ),
-    route("POST", "/api/v1/sql", READS, &[]),
+    route("POST", "/api/v1/sql", READS, &sql::PARAMETERS),
     route("GET", "/api/v1/tail", READS_NAMED, &tail::PARAMETERS),
     route("GET", "/api/v1/streams", READS, &[]),
     route("GET", "/api/v1/streams/{name}/schema", READS_STREAM, &[]),
@@ -170,6 +170,14 @@ pub(super) const ROUTES: &[Route] = &[
         &["from", "to"],
     ),
     route("POST", "/api/v1/backup", ADMIN, &[]),
+    route("POST", "/api/v1/cluster/snapshots", READS, &[]),
+    route("DELETE", "/api/v1/cluster/snapshots/{id}", READS, &[]),
+    route(
+        "POST",
+        "/api/v1/cluster/requests",
+        READS,
+        &cluster::PARAMETERS,
+    ),
     route("GET", "/api/v1/sources", RESUMES, &["producer", "prefix"]),
     route("GET", "/api/v1/queries", READS, &[]),
     route("DELETE", "/api/v1/queries/{id}", READS, &[]),
@@ -337,15 +345,16 @@ impl Route {
 
     fn wrong(&self, message: String) -> Wrong {
         let takes = match self.parameters {
-            [] if self.path == "/api/v1/sql" => {
-                "no parameters: send the query's parameters in the body, {\"sql\", \"params\"}, and the answer's format in the header Accept: application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream".to_owned()
-            }
             [] => "no parameters".to_owned(),
             some => some.join(", "),
         };
+        let more = match self.path {
+            "/api/v1/sql" => sql::NOT_PARAMETERS,
+            _ => "",
+        };
         Wrong {
             message,
-            hint: format!("{} {} takes {takes}", self.method, self.path),
+            hint: format!("{} {} takes {takes}{more}", self.method, self.path),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `POST /api/v1/sql`. A broken connection cancels the query, because it drops the stream of rows.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono_tz::Tz;
@@ -20,6 +21,10 @@ use super::status::Who;
 use super::{answer, body};
 use crate::api::TAG;
 
+/// Parameters of the address.
+pub(super) const PARAMETERS: [&str; 1] = ["partial"];
+/// The place of all else, behind the list of parameters.
+pub(super) const NOT_PARAMETERS: &str = "; send the query's parameters in the body, {\"sql\", \"params\"}, and the answer's format in the header Accept: application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream";
 /// Maximum bytes of a tag; a longer one is ignored.
 const TAG_BYTES_MAX: usize = 64;
 /// Maximum bytes of the request body. The engine itself refuses texts beyond its own limit.
@@ -39,6 +44,7 @@ struct SqlRequest {
 pub(super) async fn sql(
     State(app): State<Arc<App>>,
     who: Who,
+    Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -65,10 +71,15 @@ pub(super) async fn sql(
         Ok(zone) => zone,
         Err(why) => return answer::bad_request(why),
     };
+    let partial = match is_partial(&parameters) {
+        Ok(partial) => partial,
+        Err(why) => return answer::bad_request(why),
+    };
     let (question, parameters) = (request.sql.as_str().into(), request.params.into());
     let session = query::Session {
         tag,
         time_zone: zone.map(|zone| zone.name().to_owned()),
+        partial,
         ..query::Session::default()
     };
     let asked = app.serving.ask(&who, session, question, parameters);
@@ -107,6 +118,15 @@ fn read(body: &[u8]) -> Result<SqlRequest, String> {
         params: None,
         tz: None,
     })
+}
+
+/// Returns whether the answer may leave out the stores of peers that are gone.
+fn is_partial(parameters: &HashMap<String, String>) -> Result<bool, String> {
+    match parameters.get("partial").map_or("", String::as_str) {
+        "" | "false" | "0" => Ok(false),
+        "true" | "1" => Ok(true),
+        other => Err(format!("partial={other}: write 1 or 0")),
+    }
 }
 
 fn zone(name: &str) -> Result<Tz, String> {

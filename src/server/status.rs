@@ -7,7 +7,6 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use query::output::Output;
-use query::{Parameters, Session};
 use serde::Serialize;
 use serde_json::json;
 use storage::{Name, StreamKind};
@@ -126,12 +125,9 @@ pub(super) async fn shard_keys(
     of_stream(&name, found)
 }
 
-/// Runs an internal query and returns its rows as a JSON array.
+/// Runs an internal query over system tables and returns its rows as a JSON array.
 pub(super) async fn rows(app: &App, who: &Client, query: &str) -> Response {
-    let asked = app
-        .serving
-        .ask(who, Session::default(), query.into(), Parameters::None);
-    let collected = match asked.await {
+    let collected = match app.serving.ask_here(who, query.into()).await {
         Ok(answer) => answer.collect().await,
         Err(error) => Err(error),
     };

@@ -31,6 +31,7 @@ mod anonymise;
 mod backup;
 mod canary;
 mod check;
+mod cluster;
 mod concern;
 mod config;
 mod documents;

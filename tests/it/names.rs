@@ -314,6 +314,7 @@ fn a_hostile_name_in_the_target_of_any_route_is_refused_or_data() {
         let (_, parameters) = hint
             .split_once(" takes ")
             .expect("the parameters of the route");
+        let parameters = parameters.split(';').next().unwrap_or_default();
         let parameters: Vec<&str> = match parameters.starts_with("no parameters") {
             true => Vec::new(),
             false => parameters.split(", ").collect(),

@@ -10,7 +10,7 @@ use crate::page::{chromium, dump_with};
 use crate::support::{Home, PAST_S, Server, line};
 
 /// Every route, the page, an asset of it and a path that leads nowhere.
-const REQUESTS: [(&str, &str); 35] = [
+const REQUESTS: [(&str, &str); 38] = [
     ("GET", "/"),
     ("GET", "/page.js"),
     ("GET", "/nowhere"),
@@ -24,6 +24,9 @@ const REQUESTS: [(&str, &str); 35] = [
     ("POST", "/api/v1/sql"),
     ("GET", "/api/v1/sql"),
     ("GET", "/api/v1/tail?stream=access"),
+    ("POST", "/api/v1/cluster/snapshots"),
+    ("DELETE", "/api/v1/cluster/snapshots/0"),
+    ("POST", "/api/v1/cluster/requests?snapshot=0"),
     ("GET", "/api/v1/streams"),
     ("GET", "/api/v1/streams/access/schema"),
     ("GET", "/api/v1/streams/access/shard-keys?shards=4"),

@@ -7,12 +7,16 @@ use crate::support::{Home, PAST_S, Server, line};
 
 /// A route with a parameter that is nearly one of its own, and what was meant; nothing where the
 /// route takes none.
-const MISSPELLED: [(&str, &str, &str); 25] = [
+const MISSPELLED: [(&str, &str, &str); 29] = [
     ("GET", "/health?x=1", ""),
     ("GET", "/metrics?name=x", ""),
     ("POST", "/api/v1/ingest/access?fromat=json", "format"),
     ("POST", "/api/v1/ingest/access?wtimout=1", "wtimeout"),
     ("POST", "/api/v1/sql?format=csv", ""),
+    ("POST", "/api/v1/sql?partal=1", "partial"),
+    ("POST", "/api/v1/cluster/snapshots?stream=access", ""),
+    ("DELETE", "/api/v1/cluster/snapshots/0?force=true", ""),
+    ("POST", "/api/v1/cluster/requests?snapshots=0", "snapshot"),
     ("GET", "/api/v1/tail?stream=access&were=true", "where"),
     ("GET", "/api/v1/streams?name=access", ""),
     ("GET", "/api/v1/streams/access/schema?x=1", ""),
@@ -123,6 +127,10 @@ fn wrong_paths_and_methods_are_answered_as_all_errors_are() {
         ("GET", "/api/v1/tail?stream=%zz", 400),
         ("GET", "/api/v1/tail?stream=access&last=many", 400),
         ("POST", "/api/v1/ingest/access?format=yaml", 400),
+        ("POST", "/api/v1/sql?partial=perhaps", 400),
+        ("DELETE", "/api/v1/cluster/snapshots/0", 404),
+        ("POST", "/api/v1/cluster/requests", 404),
+        ("POST", "/api/v1/cluster/requests?snapshot=0", 404),
     ] {
         let (status, said) = ask(&server, method, path, "Content-Length: 0\r\n");
         assert_eq!(status, expected, "{method} {path}: {said}");

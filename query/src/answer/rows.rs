@@ -44,6 +44,7 @@ impl Answer {
             reads_tables,
         } = started;
         let (id, progress) = (admitted.id, Arc::clone(&admitted.progress));
+        let incomplete = catalog.missing();
         // A weak reference: the list of running queries must not keep the plan and its snapshot
         // alive.
         let weak = Arc::downgrade(&plan);
@@ -63,6 +64,7 @@ impl Answer {
                 plan,
                 progress,
                 reads_tables,
+                incomplete,
             },
         }
     }
@@ -102,6 +104,7 @@ pub struct QueryStatsHandle {
     plan: Arc<dyn ExecutionPlan>,
     progress: Arc<Progress>,
     reads_tables: bool,
+    incomplete: Vec<String>,
 }
 
 impl QueryStatsHandle {
@@ -115,6 +118,7 @@ impl QueryStatsHandle {
     /// Returns the statistics so far; complete once the stream has ended.
     pub fn figures(&self) -> QueryStats {
         let mut figures = QueryStats::gather(&self.plan, self.reads_tables);
+        figures.incomplete.clone_from(&self.incomplete);
         figures.rows_returned = self.progress.rows.load(Ordering::Relaxed);
         figures.elapsed_ms = self.progress.elapsed_ms();
         figures.operators = operators(&*self.plan);

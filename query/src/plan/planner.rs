@@ -10,10 +10,12 @@
 //! | known counts | the manifest alone answers: no rule and no file is needed |
 //! | window and function limits | they bound work that nothing stops later |
 //! | rules | DataFusion's and ours, by the shape of the plan |
+//! | division among stores, rules again | filters are at the scans, where each store needs them |
 //! | batch size | the optimized plan shows how much it makes of a row |
 //! | first rows by time | runs a part of the plan to narrow the rest |
 //! | physical plan, yielding | every operator gives its thread back in time |
 
+mod bind;
 mod state;
 
 use std::collections::BTreeMap;
@@ -28,33 +30,29 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::parser::Statement;
 use storage::{Name, Snapshot};
 
 use crate::error::{Error, Fault, Result};
 use crate::functions;
 use crate::plan::binder::Binder;
 use crate::plan::bound::{Bound, parameter_types};
-use crate::plan::hints::Hints;
 use crate::plan::rules::Rules;
 use crate::plan::top_k::{self, Narrowed, NarrowedExec};
-use crate::plan::{datafusion_fixes, dialect, known_counts, session_zone, statement};
-use crate::postgres::session::{OWNER, StatementSession};
-use crate::question::{Parameters, Question, Session, Sources, Tables};
+use crate::plan::{dialect, divide, known_counts, session_zone};
+use crate::question::{Parameters, Session};
 use crate::run::batch_size::{RowExpansion, longest_constant};
-use crate::run::limits::{check_shape, windows};
+use crate::run::limits::windows;
 use crate::run::memory::Share;
 use crate::run::sessions::StatePool;
 use crate::run::yielding;
-use crate::stats::QueryInfo;
-use crate::tables::catalog::{CATALOG, Catalog, Hidden, PUBLIC, QueryClient};
+use crate::tables::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::tables::level::RollupUse;
 use crate::tables::level::{Rollup, Rollups, TileCache};
 use crate::tables::stream::Files;
 
 pub(crate) use state::with_ours;
-use state::{context, function_names, reading, set_time_zone};
+use state::{context, function_names, set_time_zone};
 
 /// Plans questions. Clones share caches.
 #[derive(Clone)]
@@ -121,95 +119,15 @@ impl Planner {
         self.states.first()
     }
 
+    /// Returns the cache of tile files.
+    pub(crate) fn tiles(&self) -> Arc<TileCache> {
+        Arc::clone(&self.tiles)
+    }
+
     /// Returns the rollups of a snapshot by name.
     pub(crate) fn rollups_of(&self, snapshot: &Snapshot) -> Result<Arc<BTreeMap<Name, Rollup>>> {
         let rollups = self.rollups.of(snapshot);
         rollups.map_err(|e| Error::of(e, Vec::new))
-    }
-
-    /// Binds a question to the tables of its snapshot. `queries` is the present list of queries,
-    /// for `system.queries`.
-    pub(crate) async fn bind(
-        &self,
-        sources: Sources,
-        session: &Session,
-        question: Question,
-        queries: Vec<QueryInfo>,
-    ) -> Result<Bound> {
-        let catalog = |hints: &Hints, hidden| -> Result<Arc<Catalog>> {
-            let snapshot = Arc::clone(&sources.snapshot);
-            let rollups = self.rollups_of(&snapshot)?;
-            let files = Files {
-                indexes: hints.indexes.clone(),
-                ..self.files.clone()
-            };
-            Ok(Arc::new(Catalog::new(
-                (snapshot, rollups),
-                Arc::clone(&sources.system),
-                queries,
-                files,
-                Arc::clone(&self.tiles),
-                hidden,
-                hints.rollup_use.unwrap_or(self.rollup_use),
-                self.client(session),
-            )))
-        };
-        let (sql, parameters) = match question {
-            Question::Sql(sql) => (sql, Vec::new()),
-            Question::Typed { sql, parameters } => (sql, parameters),
-            Question::Plan { build, .. } => {
-                let hints = Hints::default();
-                let (seq, exact) = (true, true);
-                let catalog = catalog(&hints, Hidden { seq, exact })?;
-                let (state, is_changed) = self.state_of(session, &catalog);
-                let logical = build(Tables(&catalog)).and_then(reading);
-                return Ok(Bound {
-                    logical: logical.map_err(|e| of(e, &catalog))?,
-                    state,
-                    is_changed,
-                    catalog,
-                    top_k: None,
-                });
-            }
-        };
-        let hidden = Hidden {
-            seq: statement::mentions_seq(&sql),
-            exact: statement::mentions_exact(&sql),
-        };
-        let mut parsed = self.parse(&sql)?;
-        let hints = Hints::take(&mut parsed)?;
-        hints.check(&sources.snapshot, &session.viewer)?;
-        statement::rewrite(&mut parsed, &sources.snapshot, hidden.seq);
-        let catalog = catalog(&hints, hidden)?;
-        dialect::rewrite(&mut parsed, &catalog, &session.schema);
-        let (state, is_changed) = self.state_of(session, &catalog);
-        let logical = planned(&state, &catalog, parsed, &parameters).and_then(reading);
-        Ok(Bound {
-            logical: logical.map_err(|e| of(e, &catalog))?,
-            state,
-            is_changed,
-            catalog,
-            top_k: hints.top_k,
-        })
-    }
-
-    /// Returns the client of a session, as a catalog needs it.
-    fn client(&self, session: &Session) -> QueryClient {
-        let values = session.values.clone();
-        let user = values.as_ref().map(|values| values.user.clone());
-        let user = user.or_else(|| session.viewer.name.clone());
-        QueryClient {
-            viewer: session.viewer.clone(),
-            session: StatementSession {
-                user: user.unwrap_or_else(|| OWNER.to_owned()),
-                schema: session.schema.clone(),
-                values,
-                time_zone: session.time_zone.clone(),
-                server_started_us: self.started_us,
-            },
-            public_name: session.public_name.unwrap_or(PUBLIC),
-            functions: Arc::clone(&self.functions),
-        }
     }
 
     /// Finishes the plan of a bound question and starts it.
@@ -229,43 +147,6 @@ impl Planner {
             reads_tables,
         };
         Ok((started, stream))
-    }
-
-    fn parse(&self, sql: &str) -> Result<Statement> {
-        check_shape(sql)?;
-        let options = &self.state().config_options().sql_parser;
-        let limit = options.recursion_limit.get();
-        let parsed = DFParserBuilder::new(sql)
-            .with_recursion_limit(limit)
-            .build()
-            .and_then(|mut parser| parser.parse_statements());
-        // Some forms of PostgreSQL's clients are those of its dialect alone.
-        let parsed = parsed.or_else(|error| {
-            let again = DFParserBuilder::new(sql)
-                .with_dialect(&PostgreSqlDialect {})
-                .with_recursion_limit(limit)
-                .build()
-                .and_then(|mut parser| parser.parse_statements());
-            again.map_err(|_| error)
-        });
-        let mut statements = parsed.map_err(|e| Error::of(e, Vec::new))?;
-        let mut parsed = statements
-            .pop_front()
-            .ok_or_else(|| Error::of_fault(Fault::Syntax, "the query contains no statement"))?;
-        if !statements.is_empty() {
-            return Err(Error::of_fault(
-                Fault::Syntax,
-                "a query is one statement; send the others as separate queries",
-            ));
-        }
-        if !statement::only_reads(&parsed) {
-            return Err(Error::of_fault(
-                Fault::ReadOnly,
-                "only statements that read are allowed: SELECT, EXPLAIN, SHOW",
-            ));
-        }
-        datafusion_fixes::mend(&mut parsed);
-        Ok(parsed)
     }
 
     /// Returns a state with the settings of a session and the tables of one query, and whether
@@ -301,7 +182,7 @@ impl Planner {
             mut state,
             mut is_changed,
             top_k,
-            ..
+            catalog,
         } = bound;
         if let Some(values) = parameters.values(&parameter_types(&logical)?)? {
             logical = logical.with_param_values(values)?;
@@ -316,7 +197,12 @@ impl Planner {
         let reads_tables = logical.exists(|node| Ok(matches!(node, LogicalPlan::TableScan(_))))?;
         windows::check(&logical)?;
         is_changed |= functions::bound(&mut state, &logical)?;
-        let (logical, shape) = self.rules.optimize(logical, &state)?;
+        let (mut logical, mut shape) = self.rules.optimize(logical, &state)?;
+        if catalog.is_sharded() && divide::is_sharded(&logical)? {
+            let time_zone = catalog.session().time_zone.as_deref();
+            let divided = divide::divided(logical, &state, time_zone)?;
+            (logical, shape) = self.rules.optimize(divided, &state)?;
+        }
         is_changed |= self.set_batch_size(&logical, &mut state)?;
         let context = context(&state, share);
         let Narrowed {

@@ -14,7 +14,9 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
     TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
-use storage::{SEQ, Snapshot};
+use storage::SEQ;
+
+use crate::question::StreamMetas;
 
 /// Returns whether a query's text may mention an exact column of a level.
 pub(crate) fn mentions_exact(sql: &str) -> bool {
@@ -27,9 +29,9 @@ pub(crate) fn mentions_seq(sql: &str) -> bool {
 }
 
 /// Rewrites a statement as described in this module's header.
-pub(crate) fn rewrite(statement: &mut Statement, snapshot: &Snapshot, with_seq: bool) {
+pub(crate) fn rewrite(statement: &mut Statement, streams: &StreamMetas, with_seq: bool) {
     let mut names = Names {
-        snapshot,
+        streams,
         tables: BTreeSet::new(),
         ctes: BTreeSet::new(),
         dotted: BTreeSet::new(),
@@ -45,7 +47,7 @@ pub(crate) fn rewrite(statement: &mut Statement, snapshot: &Snapshot, with_seq: 
         visit(
             statement,
             &mut HideSeq {
-                snapshot,
+                streams,
                 ctes: &ctes,
             },
         );
@@ -82,7 +84,7 @@ fn normal(ident: &Ident) -> String {
 }
 
 /// Returns the stream that a table name means, if it means one.
-fn stream_of(name: &ObjectName, snapshot: &Snapshot, ctes: &BTreeSet<String>) -> Option<String> {
+fn stream_of(name: &ObjectName, streams: &StreamMetas, ctes: &BTreeSet<String>) -> Option<String> {
     let parts: Vec<String> = name
         .0
         .iter()
@@ -102,15 +104,14 @@ fn stream_of(name: &ObjectName, snapshot: &Snapshot, ctes: &BTreeSet<String>) ->
         }
         _ => return None,
     };
-    snapshot
-        .streams()
+    streams
         .contains_key(stream.as_str())
         .then(|| stream.clone())
 }
 
 /// Collects the names that a statement uses.
 struct Names<'a> {
-    snapshot: &'a Snapshot,
+    streams: &'a StreamMetas,
     tables: BTreeSet<String>,
     ctes: BTreeSet<String>,
     dotted: BTreeSet<String>,
@@ -138,8 +139,8 @@ impl VisitorMut for Names<'_> {
         if let Some(name) = name {
             self.tables
                 .extend(name.0.iter().filter_map(|p| p.as_ident()).map(normal));
-            let stream = stream_of(name, self.snapshot, &self.ctes)
-                .and_then(|s| self.snapshot.streams().get(s.as_str()));
+            let stream = stream_of(name, self.streams, &self.ctes)
+                .and_then(|s| self.streams.get(s.as_str()));
             let columns = stream.iter().flat_map(|meta| &meta.columns);
             self.dotted.extend(
                 columns
@@ -153,7 +154,7 @@ impl VisitorMut for Names<'_> {
 
 /// Excludes `_seq` from `*`.
 struct HideSeq<'a> {
-    snapshot: &'a Snapshot,
+    streams: &'a StreamMetas,
     ctes: &'a BTreeSet<String>,
 }
 
@@ -171,7 +172,7 @@ impl HideSeq<'_> {
                         .map_or_else(|| name.clone(), |a| vec![a.name.clone()].into());
                     (
                         Some(called),
-                        stream_of(name, self.snapshot, self.ctes).is_some(),
+                        stream_of(name, self.streams, self.ctes).is_some(),
                     )
                 }
                 TableFactor::Derived { alias, .. } => {

@@ -34,6 +34,8 @@ pub(crate) struct Admission {
     pub(crate) queue: Arc<Queue>,
     pub(crate) pools: ThreadPools,
     memory: Arc<Memory>,
+    /// Queries wait until less memory is held than the limit.
+    waits_for_memory: bool,
 }
 
 /// An admitted query. Dropping it stops its plan.
@@ -61,6 +63,7 @@ impl fmt::Debug for Admitted {
 #[derive(Debug)]
 pub(crate) struct Claim {
     memory: Arc<Memory>,
+    waits: bool,
     end: watch::Sender<Option<End>>,
     threads: ThreadFaults,
 }
@@ -68,7 +71,9 @@ pub(crate) struct Claim {
 impl Claim {
     /// Waits until less memory is held than the limit, and returns the query's share.
     pub(crate) async fn share(self) -> Arc<Share> {
-        self.memory.room().await;
+        if self.waits {
+            self.memory.room().await;
+        }
         self.memory.share(self.end, self.threads)
     }
 }
@@ -81,6 +86,26 @@ impl Admission {
             queue: Arc::new(Queue::new(limits)),
             pools: ThreadPools::new(limits.running, threads),
             memory: Arc::new(Memory::new(memory_bytes)),
+            waits_for_memory: true,
+        }
+    }
+
+    /// Returns the admission of requests of peers. They wait for none of the queries here, neither
+    /// for a place nor for memory: such a query may wait for a peer whose query waits for this
+    /// request. They share the memory, and fail where there is none. They return parts of answers,
+    /// so the limits of an answer do not apply.
+    pub(crate) fn for_peers(&self, threads: usize) -> Self {
+        let limits = Limits {
+            rows: None,
+            bytes: None,
+            ..self.queue.limits
+        };
+        Self {
+            registry: Arc::clone(&self.registry),
+            queue: Arc::new(Queue::new(limits)),
+            pools: ThreadPools::new(limits.running, threads),
+            memory: Arc::clone(&self.memory),
+            waits_for_memory: false,
         }
     }
 
@@ -105,6 +130,7 @@ impl Admission {
         let threads = self.pools.lane()?;
         let claim = Claim {
             memory: Arc::clone(&self.memory),
+            waits: self.waits_for_memory,
             end,
             threads: threads.threads(),
         };

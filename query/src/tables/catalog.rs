@@ -1,6 +1,7 @@
 //! The catalog of one query: streams under `public`, a schema for every rollup, `system`, and the
 //! schemas `pg_catalog` and `information_schema` over all of them.
 
+mod events;
 mod objects;
 mod own;
 
@@ -23,8 +24,9 @@ use crate::postgres::session::StatementSession;
 use crate::postgres::tables::{self as postgres, INFORMATION_SCHEMA, PG_CATALOG};
 use crate::question::Viewer;
 use crate::stats::QueryInfo;
-use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, TileCache};
-use crate::tables::level::{RollupUse, StreamRollups};
+use crate::tables::level::RollupUse;
+use crate::tables::level::{Form, Rollup, TileCache};
+use crate::tables::sharded::Shards;
 use crate::tables::stream::{self, Files};
 use crate::tables::system::{self, SystemInfo};
 
@@ -55,6 +57,13 @@ pub(crate) struct Hidden {
     pub(crate) exact: bool,
 }
 
+/// The snapshot of this store, its rollups, and the peers that answer, too.
+type Tables = (
+    Arc<Snapshot>,
+    Arc<BTreeMap<Name, Rollup>>,
+    Option<Arc<Shards>>,
+);
+
 /// Tables that one query can name.
 pub(crate) struct Catalog {
     inner: Arc<Inner>,
@@ -64,6 +73,8 @@ struct Inner {
     snapshot: Arc<Snapshot>,
     system: Arc<dyn SystemInfo>,
     rollups: Arc<BTreeMap<Name, Rollup>>,
+    /// The peers that answer, too; `None` for a question over this store alone.
+    shards: Option<Arc<Shards>>,
     queries: Vec<QueryInfo>,
     files: Files,
     tiles: Arc<TileCache>,
@@ -80,17 +91,27 @@ struct Inner {
 /// The only ways to a stream, a rollup or a system table: those of others do not exist.
 impl Inner {
     fn streams(&self) -> impl Iterator<Item = &Name> {
-        let all = self.snapshot.streams().keys();
+        let own = self.snapshot.streams();
+        let of_peers = self
+            .shards
+            .iter()
+            .flat_map(|shards| shards.streams().keys());
+        let of_peers = of_peers.filter(|name| !own.contains_key(name.as_str()));
+        let all = own.keys().chain(of_peers);
         all.filter(|name| self.client.viewer.sees(name.as_str()))
     }
 
     fn rollups(&self) -> impl Iterator<Item = &Rollup> {
-        let all = self.rollups.values();
+        let own = &self.rollups;
+        let of_peers = self.shards.iter().flat_map(|shards| shards.rollups());
+        let of_peers = of_peers.filter(|rollup| !own.contains_key(rollup.meta.name.as_str()));
+        let all = own.values().chain(of_peers);
         all.filter(|rollup| self.client.viewer.sees(rollup.meta.stream.as_str()))
     }
 
     fn rollup(&self, name: &str) -> Option<&Rollup> {
-        let rollup = self.rollups.get(name);
+        let own = self.rollups.get(name);
+        let rollup = own.or_else(|| self.shards.as_ref()?.rollup(name));
         rollup.filter(|rollup| self.client.viewer.sees(rollup.meta.stream.as_str()))
     }
 
@@ -122,7 +143,7 @@ impl Catalog {
         reason = "the parts of one query's catalog, each of its own type"
     )]
     pub(crate) fn new(
-        (snapshot, rollups): (Arc<Snapshot>, Arc<BTreeMap<Name, Rollup>>),
+        (snapshot, rollups, shards): Tables,
         system: Arc<dyn SystemInfo>,
         queries: Vec<QueryInfo>,
         files: Files,
@@ -137,6 +158,7 @@ impl Catalog {
                 snapshot,
                 system,
                 rollups,
+                shards,
                 queries,
                 files,
                 tiles,
@@ -199,6 +221,17 @@ impl Catalog {
     /// Returns all schemas, tables and columns that the client sees, by number.
     pub(crate) fn objects(&self) -> Arc<Objects> {
         self.inner.objects()
+    }
+
+    /// Returns whether peers answer, too.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.inner.shards.is_some()
+    }
+
+    /// Returns the addresses of the peers without whose stores the tables are.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let shards = self.inner.shards.iter();
+        shards.flat_map(|shards| shards.missing()).collect()
     }
 
     /// Returns the client's session.
@@ -264,29 +297,6 @@ impl TablesOf {
         }
     }
 
-    fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
-        let inner = &self.inner;
-        if !inner.client.viewer.sees(name.as_str()) {
-            return Ok(None);
-        }
-        let levels = (inner.answers != RollupUse::Never).then(|| {
-            let rollups = inner.rollups.values();
-            let rollups = rollups.filter(|r| r.meta.stream == *name);
-            Arc::new(StreamRollups {
-                rollups: rollups.cloned().collect(),
-                tiles: Arc::clone(&inner.tiles),
-                always: inner.answers == RollupUse::Always,
-            })
-        });
-        stream::table(
-            &inner.snapshot,
-            name,
-            &inner.files,
-            levels,
-            inner.hidden.seq,
-        )
-    }
-
     fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if !self.inner.system_tables().any(|table| table == name) {
             return Ok(None);
@@ -307,30 +317,6 @@ impl TablesOf {
             viewer: &inner.client.viewer,
         };
         system::table(name, &view)
-    }
-
-    fn level(&self, rollup: &Rollup, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let levels = rollup.definition.levels();
-        let Some(level) = Level::from_table(name).filter(|l| levels.contains(l)) else {
-            return Ok(None);
-        };
-        self.inner
-            .asked
-            .lock()
-            .push((rollup.definition.clone(), level));
-        let (snapshot, tiles) = (self.inner.snapshot.clone(), self.inner.tiles.clone());
-        let table = LevelTable::new(snapshot, rollup.clone(), level, tiles);
-        Ok(Some(Arc::new(match self.inner.hidden.exact {
-            true => table.with_exact(),
-            false => table,
-        })))
-    }
-
-    /// Returns a table of documents. If the rollup lacks a requirement, the error names it.
-    fn documents(&self, rollup: &Rollup, form: Form) -> Result<Option<Arc<dyn TableProvider>>> {
-        let (snapshot, tiles) = (&self.inner.snapshot, &self.inner.tiles);
-        let table = DocumentTable::new(form, snapshot, rollup, tiles)?;
-        Ok(Some(Arc::new(table)))
     }
 }
 

@@ -33,12 +33,14 @@ use shrink::Shrinking;
 use stores::World;
 
 use crate::ask::random_questions::rows::AnswerRows;
-use crate::{Answer, Engine, NoSystemInfo, Parameters, QueryStats, Session, Sources};
+use crate::{Answer, Engine, Parameters, QueryStats, Session, Sources};
 
 /// Queries of one store.
 const EACH: usize = 100;
 /// Questions of a default run, of a fresh seed.
 const QUESTIONS: u64 = 2_000;
+/// The same over several stores.
+const QUESTIONS_OF_SEVERAL: u64 = 600;
 /// Stores that are queried at a time.
 const AT_A_TIME: usize = 2;
 
@@ -66,6 +68,7 @@ struct Met {
     known: usize,
     sliced: usize,
     levels: usize,
+    by_peers: usize,
 }
 
 impl AddAssign for Met {
@@ -81,6 +84,7 @@ impl AddAssign for Met {
         self.known += other.known;
         self.sliced += other.sliced;
         self.levels += other.levels;
+        self.by_peers += other.by_peers;
     }
 }
 
@@ -90,7 +94,7 @@ impl Display for Met {
             f,
             "{} questions: {} answered by rollups, {} of them with a rest from raw events; {} by indexes; \
              the first rows found first in {}, slices in {}, parts or partitions left out in {}, known counts {}, \
-             levels named in {}; {} without a row, {} refused by both",
+             levels named in {}, peers asked in {}; {} without a row, {} refused by both",
             self.asked,
             self.rewritten,
             self.mixed,
@@ -100,6 +104,7 @@ impl Display for Met {
             self.pruned,
             self.known,
             self.levels,
+            self.by_peers,
             self.empty,
             self.failed
         )
@@ -123,6 +128,7 @@ impl Met {
             pruned: (figures.parts.examined < figures.parts.total && !by("rollup ")).into(),
             known: by("manifest").into(),
             levels: names_level.into(),
+            by_peers: by("peer ").into(),
             ..Self::default()
         }
     }
@@ -185,12 +191,9 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
     let Ok(asked) = Asked::of(sql) else {
         return (None, Met::default());
     };
-    let snapshot = Arc::clone(&world.snapshot);
-    let system = Arc::new(NoSystemInfo);
     let hinted = question.of(sql);
     let found = async {
-        let sources = Sources::one(snapshot, system);
-        let answer = start(&world.engine, sources, &hinted).await?;
+        let answer = start(&world.engine, world.sources(), &hinted).await?;
         let plan = Arc::clone(answer.plan());
         let (schema, batches, figures) = answer.collect().await?;
         let met = Met::one(question, &figures, &*plan);
@@ -273,9 +276,9 @@ const ONE_SIDED: [(&str, &str); 5] = [
     ),
 ];
 
-/// Runs the questions of one store; the first that differs is reported.
-async fn ask_all(seed: u64, questions: usize) -> (Met, Vec<String>) {
-    let mut world = World::new(seed).await;
+/// Runs the questions of a world of some stores; the first that differs is reported.
+async fn ask_all(seed: u64, stores: usize, questions: usize) -> (Met, Vec<String>) {
+    let mut world = World::new(seed, stores).await;
     let (mut all, mut differences) = (Met::default(), Vec::new());
     for nth in 0..questions {
         let question = question(&mut world.values);
@@ -306,16 +309,35 @@ async fn ask_all(seed: u64, questions: usize) -> (Met, Vec<String>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_question_has_the_answer_of_a_plain_table() {
-    let questions = number("LOGMILL_QUESTIONS").unwrap_or(QUESTIONS) as usize;
+    let (all, questions) = ask_worlds(QUESTIONS, |_| 1).await;
+    // Few questions may miss anything, so coverage needs many.
+    if questions >= 1_000 {
+        all.check();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_question_over_several_stores_has_the_answer_of_a_plain_table() {
+    let (all, questions) = ask_worlds(QUESTIONS_OF_SEVERAL, |seed| 2 + seed as usize % 2).await;
+    assert!(all.by_peers * 2 > all.asked, "{all}");
+    if questions >= 1_000 {
+        assert!(all.failed * 20 < all.asked, "{all}");
+    }
+}
+
+/// Asks so many questions, or as many as the environment sets, in worlds of `stores` stores for
+/// each seed.
+async fn ask_worlds(questions: u64, stores: impl Fn(u64) -> usize) -> (Met, usize) {
+    let questions = number("LOGMILL_QUESTIONS").unwrap_or(questions) as usize;
     let first = number("LOGMILL_SEED").unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(1, |now| now.as_secs() % 1_000_000_007)
     });
     println!("LOGMILL_SEED={first}");
-    let stores = questions.div_ceil(EACH) as u64;
+    let worlds = questions.div_ceil(EACH) as u64;
     let (mut all, mut told) = (Met::default(), Vec::new());
     let mut running = tokio::task::JoinSet::new();
-    for seed in first..first + stores {
+    for seed in first..first + worlds {
         if running.len() >= AT_A_TIME
             && let Some(done) = running.join_next().await
         {
@@ -326,7 +348,7 @@ async fn every_question_has_the_answer_of_a_plain_table() {
         if !told.is_empty() && !keeps_on() {
             break;
         }
-        running.spawn(ask_all(seed, EACH));
+        running.spawn(ask_all(seed, stores(seed), EACH));
     }
     while let Some(done) = running.join_next().await {
         let (met, differences) = done.expect("asked");
@@ -340,10 +362,7 @@ async fn every_question_has_the_answer_of_a_plain_table() {
         told.len(),
         told.join("\n\n")
     );
-    // Few questions may miss anything, so coverage needs many.
-    if questions >= 1_000 {
-        all.check();
-    }
+    (all, questions)
 }
 
 /// Functions that no question asks, by how their names begin, and why.

@@ -6,13 +6,19 @@ use aggregator::Cascade;
 use arrow::array::{
     ArrayRef, Int16Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use storage::{
     Batch, ColumnType, Name, RollupHook, Snapshot, Store, StreamKind, WriteConcern, access_fields,
     arrow_schema,
 };
 
-use crate::{Engine, EngineOptions, NoSystemInfo, QueryStats, Result};
+use crate::{
+    Engine, EngineOptions, NoSystemInfo, Peer, PeerBytes, PeerTables, QueryStats, Result, Session,
+    Sources, Viewer,
+};
 
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 
@@ -223,6 +229,43 @@ pub(crate) fn batch(events: &[Event]) -> RecordBatch {
         })
         .collect();
     RecordBatch::try_new(arrow_schema(&access_fields()), columns).expect("columns fit")
+}
+
+/// A store of this process as a peer.
+#[derive(Debug)]
+pub(crate) struct Near {
+    name: String,
+    tables: PeerTables,
+    engine: Engine,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Near {
+    pub(crate) fn new(nth: usize, fixture: &Fixture) -> Self {
+        let snapshot = fixture.store.snapshot();
+        Self {
+            name: format!("near {nth}"),
+            tables: PeerTables::of(&snapshot, &Viewer::default()),
+            engine: fixture.engine.clone(),
+            snapshot,
+        }
+    }
+}
+
+impl Peer for Near {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn tables(&self) -> &PeerTables {
+        &self.tables
+    }
+    fn send(&self, request: Bytes) -> BoxFuture<'static, Result<PeerBytes>> {
+        let sources = Sources::one(Arc::clone(&self.snapshot), Arc::new(NoSystemInfo));
+        let answer = self
+            .engine
+            .answer_peer(sources, &Session::default(), request);
+        async { Ok(answer.map(Ok).boxed()) }.boxed()
+    }
 }
 
 /// A repeatable sequence of numbers.

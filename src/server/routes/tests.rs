@@ -116,6 +116,7 @@ fn the_table_and_the_router_have_the_same_routes() {
     let mut routed = Vec::new();
     for (below, source) in [
         ("", include_str!("../../server.rs")),
+        ("", include_str!("../cluster.rs")),
         ("/prometheus/api/v1", include_str!("../prometheus.rs")),
         ("/loki/api/v1", include_str!("../loki.rs")),
         ("", include_str!("../shippers.rs")),

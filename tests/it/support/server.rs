@@ -99,6 +99,17 @@ impl Server {
         }
     }
 
+    /// Starts a server whose questions read the stores of these peers, too.
+    #[track_caller]
+    pub(crate) fn start_over(data: &str, peers: &[&str]) -> Self {
+        let peers = peers.iter().flat_map(|url| ["--peer", *url]);
+        let args: Vec<&str> = ["serve", data].into_iter().chain(peers).collect();
+        match Self::try_start_with(command(), &args, data, &[]) {
+            Ok(server) => server,
+            Err(told) => panic!("the server ends with {}: {}", told.code, told.stderr),
+        }
+    }
+
     /// Starts a server that PostgreSQL clients reach too, at [`Server::postgres`].
     #[track_caller]
     pub(crate) fn start_postgres(data: &str, environment: &[(&str, &str)]) -> Self {

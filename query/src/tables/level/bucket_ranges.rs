@@ -28,10 +28,11 @@ struct BucketRange {
 /// intervals one after the other.
 pub(super) fn shares(work: &Work, threads: usize) -> Vec<Vec<Bucket>> {
     let all = work.filter.from_us..work.filter.to_us;
-    let stretches = if work.grain.buckets {
+    let stretches = if work.grain.buckets && work.peers.is_empty() {
         cut(spans(work), all, CELLS)
     } else {
-        // The merge spans all buckets, so they cannot be cut.
+        // The merge spans all buckets, or the buckets of peers are not known yet: they cannot be
+        // cut.
         vec![BucketRange {
             buckets: all,
             cells: 0,

@@ -12,6 +12,7 @@ mod bucket_ranges;
 mod cache;
 mod documents;
 pub(crate) mod exec;
+mod key_filter;
 mod read;
 mod stream_rollups;
 
@@ -19,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aggregator::{
-    Definition, Filter, Grain, KeyType, KeyValue, Level, Projection, TooLarge, chunk_cells,
+    Cells, Definition, Filter, Grain, KeyType, KeyValue, Level, Projection, TooLarge, chunk_cells,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use parking_lot::Mutex;
@@ -35,12 +36,14 @@ use storage::{Name, RollupMeta, Snapshot};
 pub(crate) use cache::TileCache;
 pub(crate) use documents::{DocumentTable, Form};
 use exec::LevelExec;
+pub(crate) use key_filter::key_filter;
 use read::{LevelScan, Work, meets};
 pub use stream_rollups::RollupUse;
 pub(crate) use stream_rollups::StreamRollups;
 
 use crate::error::Error;
 use crate::stats::Count;
+use crate::tables::sharded::{Peer, PeerCells};
 use crate::tables::stream::prune::{TimeRange, time_range};
 
 /// A rollup that can be read, with its definition resolved.
@@ -119,6 +122,8 @@ pub(crate) struct LevelTable {
     cache: Arc<TileCache>,
     grain: Grain,
     too_large: TooLarge,
+    /// Peers whose cells the level has, too.
+    peers: Vec<Arc<dyn Peer>>,
 }
 
 impl LevelTable {
@@ -137,7 +142,30 @@ impl LevelTable {
             schema,
             cache,
             too_large: TooLarge::Null,
+            peers: Vec::new(),
         }
+    }
+
+    /// Adds the cells of peers.
+    pub(crate) fn with_peers(self, peers: Vec<Arc<dyn Peer>>) -> Self {
+        Self { peers, ..self }
+    }
+
+    /// Returns the definition of the rollup.
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.rollup.definition
+    }
+
+    /// Reads the cells of this store that pass a filter, with all their states.
+    pub(crate) fn cells(&self, filter: Filter) -> Result<Vec<Cells>> {
+        let floor_us = self.rollup.meta.floor_us(self.level.as_str());
+        let filter = Filter {
+            from_us: filter.from_us.max(floor_us),
+            ..filter
+        };
+        let mut source = self.source(Arc::new(Schema::empty()), filter)?;
+        source.work.projection = Projection::all(self.definition());
+        source.work.cells()
     }
 
     /// Adds the exact columns of the level's sums. `*` shows them only to queries that name one.
@@ -246,11 +274,18 @@ impl LevelTable {
             definition: definition.clone(),
             level: self.level,
             projection,
-            filter,
+            filter: filter.clone(),
             grain: self.grain.clone(),
             too_large: self.too_large,
+            floor_us: self.rollup.meta.floor_us(self.level.as_str()),
             files: Vec::new(),
             cache: self.cache.clone(),
+            peers: Arc::new(PeerCells::new(
+                self.peers.clone(),
+                definition.clone(),
+                self.level,
+                filter,
+            )),
         };
         let (mut parts, mut sections) = (Count::default(), Count::default());
         let tiles = self.snapshot.manifest().tiles_of(self.rollup.meta.id);
@@ -286,63 +321,6 @@ impl LevelTable {
             sections,
             metrics: ExecutionPlanMetricsSet::new(),
         })
-    }
-}
-
-/// Returns the column and the values of `key = 1`, `key IN (…)`, `key IS NULL`, and of an `OR` of
-/// these.
-pub(crate) fn key_filter(filter: &Expr) -> Option<(&str, Vec<KeyValue>)> {
-    match filter {
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: Operator::Eq,
-            right,
-        }) => match (&**left, &**right) {
-            (Expr::Column(c), other) | (other, Expr::Column(c)) => {
-                Some((&c.name, vec![key_value(other)?]))
-            }
-            _ => None,
-        },
-        Expr::InList(list) if !list.negated => match &*list.expr {
-            Expr::Column(c) => Some((
-                &c.name,
-                list.list
-                    .iter()
-                    .map(key_value)
-                    .collect::<Option<Vec<_>>>()?,
-            )),
-            _ => None,
-        },
-        Expr::IsNull(inner) => match &**inner {
-            Expr::Column(c) => Some((&c.name, vec![KeyValue::Null])),
-            _ => None,
-        },
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: Operator::Or,
-            right,
-        }) => {
-            let (column, mut all) = key_filter(left)?;
-            let (other, more) = key_filter(right)?;
-            all.extend(more);
-            (column == other).then_some((column, all))
-        }
-        _ => None,
-    }
-}
-
-fn key_value(expr: &Expr) -> Option<KeyValue> {
-    let Expr::Literal(value, _) = expr else {
-        return None;
-    };
-    if let Some(text) = value.try_as_str().flatten() {
-        return Some(KeyValue::Text(text.to_owned()));
-    }
-    match value {
-        ScalarValue::Int16(Some(v)) => Some(KeyValue::Int(i64::from(*v))),
-        ScalarValue::Int32(Some(v)) => Some(KeyValue::Int(i64::from(*v))),
-        ScalarValue::Int64(Some(v)) => Some(KeyValue::Int(*v)),
-        _ => None,
     }
 }
 

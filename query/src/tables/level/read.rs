@@ -22,6 +22,7 @@ use storage::{Chunk, FileRef, Section, Snapshot};
 use super::cache::{TileCache, corrupt};
 use crate::error::Error;
 use crate::stats::Count;
+use crate::tables::sharded::PeerCells;
 use crate::tables::stream::exec::ROWS_EXAMINED;
 
 const BYTES_READ: &str = "bytes_read";
@@ -40,20 +41,16 @@ pub(crate) struct Work {
     pub(crate) grain: Grain,
     /// Treatment of a sum beyond 64 bits.
     pub(crate) too_large: TooLarge,
+    /// Start of the first bucket that retention has left in the level, microseconds since 1970.
+    pub(crate) floor_us: i64,
     /// Tile files with the sections to read.
     pub(crate) files: Vec<(FileRef, Vec<Section>)>,
     pub(crate) cache: Arc<TileCache>,
+    /// The cells of peers.
+    pub(crate) peers: Arc<PeerCells>,
 }
 
 impl Work {
-    /// Returns the start of the first bucket that retention has left in the level, microseconds
-    /// since 1970.
-    pub(crate) fn floor_us(&self) -> i64 {
-        let rollups = &self.snapshot.manifest().rollups;
-        let meta = rollups.iter().find(|r| r.id == self.rollup);
-        meta.map_or(i64::MIN, |r| r.floor_us(self.level.as_str()))
-    }
-
     /// Restricts the scan to the buckets of an interval.
     pub(crate) fn within(&self, interval: Bucket) -> Self {
         let mut part = Self {
@@ -87,14 +84,42 @@ impl Work {
                 starts.extend(found.buckets());
             }
         }
-        for found in self.chunks() {
+        for found in self.beyond_tiles() {
             starts.extend(found?.buckets());
         }
         Ok(starts)
     }
 
+    /// Reads the cells that pass the filter, one item per section and chunk.
+    pub(crate) fn cells(&self) -> Result<Vec<Cells>> {
+        let mut cells = Vec::new();
+        for (file, sections) in &self.files {
+            let (tile, _) = self.cache.open(&self.snapshot, file, &self.definition)?;
+            for section in sections {
+                let found = tile.read(section, &self.projection, &self.filter);
+                cells.push(found.map_err(|e| corrupt(&self.snapshot, file, &e))?);
+            }
+        }
+        for found in self.beyond_tiles() {
+            cells.push(found?);
+        }
+        Ok(cells)
+    }
+
+    /// Returns the cells that pass the filter and are in no tile of this store: those of the
+    /// memtable's chunks, and those of peers.
+    pub(crate) fn beyond_tiles(&self) -> impl Iterator<Item = Result<Cells>> {
+        let (of_peers, failed) = match self.peers.read() {
+            Ok(cells) => (cells, None),
+            Err(error) => (&[][..], Some(Err(error))),
+        };
+        let of_peers = of_peers.iter();
+        let of_peers = of_peers.map(|cells| Ok(cells.filter(&self.filter, &self.projection)));
+        failed.into_iter().chain(self.chunks()).chain(of_peers)
+    }
+
     /// Returns the cells of the memtable's chunks that pass the filter, one item per chunk.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = Result<Cells>> {
+    fn chunks(&self) -> impl Iterator<Item = Result<Cells>> {
         let chunks = self.snapshot.chunks(self.definition.stream().as_str());
         chunk_cells(&self.definition, self.rollup, &self.snapshot)
             .zip(chunks)
@@ -168,6 +193,7 @@ impl LevelScan {
         };
         LevelStats {
             answered_by: format!("rollup {}", self.table()),
+            peers: self.work.peers.names().map(str::to_owned).collect(),
             partitions: self.partitions,
             parts: self.parts,
             sections: self.sections,
@@ -196,6 +222,8 @@ impl fmt::Display for LevelScan {
 /// Counts of the scan of one level: of all items and of those that were read.
 pub(crate) struct LevelStats {
     pub(crate) answered_by: String,
+    /// The addresses of the peers that answered, too.
+    pub(crate) peers: Vec<String>,
     pub(crate) partitions: Count,
     pub(crate) parts: Count,
     pub(crate) sections: Count,
@@ -285,7 +313,7 @@ impl Reader {
                 keep(found)?;
             }
         }
-        for found in work.chunks() {
+        for found in work.beyond_tiles() {
             keep(found?)?;
         }
         Ok(cells)

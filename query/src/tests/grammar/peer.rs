@@ -155,7 +155,7 @@ async fn what_both_understand_has_the_answer_of_duckdb() {
     let (mut asked, mut refused, mut rows, mut told) = (0, 0, 0, Vec::new());
     let mut version = String::new();
     for seed in (first..).take(questions.div_ceil(EACH)) {
-        let mut world = World::new(seed).await;
+        let mut world = World::new(seed, 1).await;
         let folder = tempfile::tempdir().expect("a folder");
         let mut duckdb = Duckdb::start(&venv);
         let started = duckdb.ask(&json!(files(&world, folder.path()).await));

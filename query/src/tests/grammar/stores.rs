@@ -1,5 +1,6 @@
-//! Random stores, and a model of their content that knows no store: the events that were written,
-//! less those of partitions that were dropped or detached, and levels added up from all of them.
+//! Random stores, alone or several that answer together, and a model of their content that knows no
+//! store: the events that were written, less those of partitions that were dropped or detached, and
+//! levels added up from all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +10,11 @@ use arrow::datatypes::{Field, SchemaRef};
 use serde_json::json;
 use storage::{IndexKind, Name, Snapshot, StreamKind};
 
-use super::super::support::{DAY_US, Event, Fixture, Random, batch};
+use super::super::support::{DAY_US, Event, Fixture, Near, Random, batch};
 use super::oracle::Oracle;
 use super::tables::{LEVELS, column_of_events, column_of_lines, level, level_columns, lines, rows};
 use super::values::{HOUR_US, Values, ZONES};
-use crate::{Engine, EngineOptions};
+use crate::{Engine, EngineOptions, NoSystemInfo, Parameters, Peer, Session, Sources};
 
 /// Days around which some zone changes its clocks, the end of a year, a leap day.
 const STARTS: [&str; 8] = [
@@ -40,20 +41,26 @@ pub(super) struct Line {
     pub(super) n: Option<i64>,
 }
 
-/// An event, its sequence number, and whether it is in a detached partition.
-type Kept<T> = Vec<(u64, T, bool)>;
+/// The store of an event, and its sequence number there.
+type Place = (usize, u64);
 
-/// A store, and the same rows in plain tables.
+/// An event, its place, and whether it is in a detached partition.
+type Kept<T> = Vec<(Place, T, bool)>;
+
+/// Some stores, and the same rows in plain tables.
 pub(super) struct World {
-    _fixture: Fixture,
+    _fixtures: Vec<Fixture>,
+    /// The snapshot of the first store.
     pub(super) snapshot: Arc<Snapshot>,
+    peers: Vec<Arc<dyn Peer>>,
     pub(super) engine: Engine,
     pub(super) oracle: Oracle,
     pub(super) values: Values,
 }
 
 impl World {
-    pub(super) async fn new(seed: u64) -> Self {
+    /// Creates a world of this many stores.
+    pub(super) async fn new(seed: u64, stores: usize) -> Self {
         let mut random = Random(seed);
         // Neighbouring seeds give similar first values.
         for _ in 0..3 {
@@ -66,17 +73,20 @@ impl World {
             days: 3 + seed as usize % 6,
             times: Vec::new(),
         };
+        let rollups = cascade(&mut values);
+        let fixtures = (0..stores).map(|_| Fixture::new(rollups()));
         let mut model = Model {
-            fixture: Fixture::new(cascade(&mut values)),
-            next_seq: 0,
+            fixtures: fixtures.collect(),
+            next_seqs: vec![0; stores],
             access: Vec::new(),
             ever: Vec::new(),
             app: Vec::new(),
         };
         model.write_all(&mut values);
         values.times = model.times();
-        let snapshot = model.fixture.store.snapshot();
-        let oracle = model.oracle(&snapshot).await;
+        let mut snapshots = model.snapshots();
+        let oracle = model.oracle(&snapshots).await;
+        let snapshot = snapshots.remove(0);
         let options = EngineOptions {
             target_partitions: 2,
             rollup_answers: crate::RollupUse::Always,
@@ -85,16 +95,23 @@ impl World {
         Self {
             engine: Engine::new(options).expect("an engine"),
             snapshot,
+            peers: model.peers(),
             oracle,
             values,
-            _fixture: model.fixture,
+            _fixtures: model.fixtures,
         }
+    }
+
+    /// Returns all stores as the sources of a question.
+    pub(super) fn sources(&self) -> Sources {
+        let own = Sources::one(Arc::clone(&self.snapshot), Arc::new(NoSystemInfo));
+        own.with_peers(self.peers.clone(), Vec::new())
     }
 }
 
 /// Returns the default rollups, two in random zones with a key limit, and one that lacks levels
 /// and measures.
-fn cascade(values: &mut Values) -> Arc<Cascade> {
+fn cascade(values: &mut Values) -> impl Fn() -> Arc<Cascade> + use<> {
     let (zone, other) = (values.of(&ZONES), values.of(&ZONES));
     let week = values.of(&["sunday", "monday"]);
     let max_keys = values.of(&[3, 9, 100]);
@@ -113,12 +130,13 @@ fn cascade(values: &mut Values) -> Arc<Cascade> {
             "n": "count", "least": "min(response_size)", "most": "max(response_size)"}},
     }, "streams": {}}))
     .expect("a configuration");
-    Arc::new(Cascade::new(config).expect("rollups"))
+    move || Arc::new(Cascade::new(config.clone()).expect("rollups"))
 }
 
 struct Model {
-    fixture: Fixture,
-    next_seq: u64,
+    fixtures: Vec<Fixture>,
+    /// The next sequence number of each store.
+    next_seqs: Vec<u64>,
     access: Kept<Event>,
     /// All events that the rollups count.
     ever: Vec<Event>,
@@ -191,6 +209,33 @@ fn day_of(at_us: i64) -> i64 {
 }
 
 impl Model {
+    /// Returns the place of the next event of a store.
+    fn next(&mut self, store: usize) -> Place {
+        let seq = self.next_seqs[store];
+        self.next_seqs[store] += 1;
+        (store, seq)
+    }
+
+    fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        let stores = self.fixtures.iter();
+        stores.map(|fixture| fixture.store.snapshot()).collect()
+    }
+
+    /// Returns all stores but the first.
+    fn peers(&self) -> Vec<Arc<dyn Peer>> {
+        let others = self.fixtures.iter().enumerate().skip(1);
+        let peers = others.map(|(nth, fixture)| Arc::new(Near::new(nth, fixture)) as _);
+        peers.collect()
+    }
+
+    fn write_lines(&mut self, store: usize, some: Vec<Line>) {
+        self.fixtures[store].write("app", StreamKind::Documents, lines(&some));
+        for line in some {
+            let place = self.next(store);
+            self.app.push((place, line, false));
+        }
+    }
+
     fn write_all(&mut self, values: &mut Values) {
         let steps = 4 + values.below(7);
         let days = values.days;
@@ -207,12 +252,12 @@ impl Model {
                     event(values, day)
                 })
                 .collect();
-            self.fixture
-                .write("access", StreamKind::Access, batch(&events));
+            let store = self.any(values);
+            self.fixtures[store].write("access", StreamKind::Access, batch(&events));
             self.ever.extend(events.iter().cloned());
             for event in events {
-                self.access.push((self.next_seq, event, false));
-                self.next_seq += 1;
+                let place = self.next(store);
+                self.access.push((place, event, false));
             }
             if values.once_in(2) {
                 let some: Vec<Line> = (0..1 + values.below(30))
@@ -221,28 +266,29 @@ impl Model {
                         line(values, day)
                     })
                     .collect();
-                self.fixture
-                    .write("app", StreamKind::Documents, lines(&some));
-                for line in some {
-                    self.app.push((self.next_seq, line, false));
-                    self.next_seq += 1;
-                }
+                let store = self.any(values);
+                self.write_lines(store, some);
             }
             if values.below(3) > 0 {
-                self.fixture.store.seal().expect("seals");
+                let store = self.any(values);
+                self.fixtures[store].store.seal().expect("seals");
             }
-            self.change(values);
+            let store = self.any(values);
+            self.change(store, values);
         }
         if !values.once_in(5) {
             self.index(values);
         }
         if self.app.is_empty() {
-            let some = [line(values, 0)];
-            self.fixture
-                .write("app", StreamKind::Documents, lines(&some));
-            let [some] = some;
-            self.app.push((self.next_seq, some, false));
-            self.next_seq += 1;
+            let some = vec![line(values, 0)];
+            self.write_lines(0, some);
+        }
+    }
+
+    fn any(&self, values: &mut Values) -> usize {
+        match self.fixtures.len() {
+            1 => 0,
+            stores => values.below(stores),
         }
     }
 
@@ -267,17 +313,24 @@ impl Model {
                     true => IndexKind::Covering,
                     false => IndexKind::Inverted,
                 };
-                // The store refuses a column that has an index of the other kind.
-                let _ = self.fixture.store.create_index(&access(), field, kind);
+                for Fixture { store, .. } in &self.fixtures {
+                    // It refuses a column that has an index of the other kind.
+                    let _ = store.create_index(&access(), field, kind);
+                }
             }
         }
-        self.fixture.store.build_indexes().expect("builds");
+        for Fixture { store, .. } in &self.fixtures {
+            store.build_indexes().expect("builds");
+        }
     }
 
     /// Does upkeep between two batches: compaction, indexes, a partition that is dropped,
     /// detached or attached.
-    fn change(&mut self, values: &mut Values) {
-        let store = &self.fixture.store;
+    fn change(&mut self, at: usize, values: &mut Values) {
+        let store = &self.fixtures[at].store;
+        if !store.snapshot().streams().contains_key(&access()) {
+            return;
+        }
         let day = values.start_us + values.below(values.days) as i64 * DAY_US;
         let range = (day, day + DAY_US);
         match values.below(14) {
@@ -287,19 +340,20 @@ impl Model {
                 store
                     .drop_partitions(&access(), range, false)
                     .expect("drops");
-                self.access.retain(|(_, e, _)| day_of(e.time) != day);
+                self.access
+                    .retain(|((of, _), e, _)| *of != at || day_of(e.time) != day);
             }
             3 | 4 => {
                 // The store refuses a range of which some is detached already.
                 let detached = store.detach_partitions(&access(), range, false);
                 if detached.is_ok() {
-                    self.mark(day, true);
+                    self.mark(at, day, true);
                 }
             }
             5 => {
                 let attached = store.attach_partitions(&access(), range);
                 if attached.is_ok() {
-                    self.mark(day, false);
+                    self.mark(at, day, false);
                 }
             }
             6..9 => {
@@ -318,9 +372,9 @@ impl Model {
         }
     }
 
-    fn mark(&mut self, day: i64, detached: bool) {
-        for (_, event, is_detached) in &mut self.access {
-            if day_of(event.time) == day {
+    fn mark(&mut self, at: usize, day: i64, detached: bool) {
+        for ((of, _), event, is_detached) in &mut self.access {
+            if *of == at && day_of(event.time) == day {
                 *is_detached = detached;
             }
         }
@@ -328,23 +382,25 @@ impl Model {
 
     /// Returns the rows in plain tables, in the order and of the types that the store shows them
     /// with.
-    async fn oracle(&self, snapshot: &Arc<Snapshot>) -> Oracle {
-        let prefix = snapshot.manifest().id_prefix();
+    async fn oracle(&self, snapshots: &[Arc<Snapshot>]) -> Oracle {
+        let of_stores = snapshots.iter();
+        let prefixes: Vec<_> = of_stores.map(|s| s.manifest().id_prefix()).collect();
+        let id = |(store, seq): &Place| (prefixes[*store], *seq);
         let mut oracle = Oracle::new();
-        let live: Vec<(u64, &Event)> = self
+        let live: Vec<(&Place, &Event)> = self
             .access
             .iter()
             .filter(|(_, _, detached)| !detached)
-            .map(|(seq, event, _)| (*seq, event))
+            .map(|(place, event, _)| (place, event))
             .collect();
         let of_events = |f: &Field| column_of_events(f, &|| live.iter().map(|(_, e)| *e));
-        let seqs: Vec<u64> = live.iter().map(|(seq, _)| *seq).collect();
+        let ids: Vec<_> = live.iter().map(|(place, _)| id(place)).collect();
         let shown = self.shown("access").await;
-        oracle.add("public", "access", rows(&shown, prefix, &seqs, &of_events));
+        oracle.add("public", "access", rows(&shown, &ids, &of_events));
         let of_lines = |f: &Field| column_of_lines(f, &|| self.app.iter().map(|(_, l, _)| l));
-        let seqs: Vec<u64> = self.app.iter().map(|(seq, ..)| *seq).collect();
+        let ids: Vec<_> = self.app.iter().map(|(place, ..)| id(place)).collect();
         let shown = self.shown("app").await;
-        oracle.add("public", "app", rows(&shown, prefix, &seqs, &of_lines));
+        oracle.add("public", "app", rows(&shown, &ids, &of_lines));
         for (table, width, keys, hits) in LEVELS {
             let (schema, name) = table.split_once('.').expect("of a rollup");
             let shown = self.columns_of(&level_columns(table, keys, hits)).await;
@@ -359,9 +415,11 @@ impl Model {
     }
 
     async fn columns_of(&self, sql: &str) -> SchemaRef {
-        let snapshot = self.fixture.store.snapshot();
-        let system = Arc::new(crate::NoSystemInfo);
-        let answer = self.fixture.engine.sql(snapshot, system, sql, None).await;
+        let own = Sources::one(self.snapshots().remove(0), Arc::new(NoSystemInfo));
+        let sources = own.with_peers(self.peers(), Vec::new());
+        let (session, none) = (Session::default(), Parameters::None);
+        let engine = &self.fixtures[0].engine;
+        let answer = engine.ask(sources, &session, sql.into(), none).await;
         answer.unwrap_or_else(|e| panic!("{sql}: {e}")).schema
     }
 }

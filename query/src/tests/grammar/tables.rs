@@ -126,17 +126,18 @@ pub(super) fn level_columns(table: &str, keys: &[&str], measures: &[&str]) -> St
     format!("SELECT bucket, bucket_end, {columns} FROM {table} LIMIT 0")
 }
 
+/// Returns the rows of a stream. `ids` has the prefix of each row's store, and its sequence number.
 pub(super) fn rows(
     schema: &SchemaRef,
-    prefix: [u8; 6],
-    seqs: &[u64],
+    ids: &[([u8; 6], u64)],
     column: &dyn Fn(&Field) -> ArrayRef,
 ) -> RecordBatch {
     let columns = schema.fields().iter().map(|field| -> ArrayRef {
         match field.name().as_str() {
-            "_seq" => Arc::new(seqs.iter().copied().collect::<UInt64Array>()),
+            "_seq" => Arc::new(ids.iter().map(|(_, seq)| *seq).collect::<UInt64Array>()),
             "_id" => {
-                let ids: Vec<_> = seqs.iter().map(|seq| object_id(prefix, *seq)).collect();
+                let ids = ids.iter().map(|(prefix, seq)| object_id(*prefix, *seq));
+                let ids: Vec<_> = ids.collect();
                 texts(field, ids.iter().map(|id| std::str::from_utf8(id).ok()))
             }
             _ => column(field),

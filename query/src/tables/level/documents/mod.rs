@@ -34,6 +34,7 @@ pub(crate) use form::Form;
 use form::Shape;
 
 use super::{LevelScan, LevelTable, Rollup, TileCache};
+use crate::tables::sharded::Peer;
 
 /// Column with a document's date and keys.
 const METADATA: &str = "metadata";
@@ -62,6 +63,7 @@ impl DocumentTable {
         snapshot: &Arc<Snapshot>,
         rollup: &Rollup,
         cache: &Arc<TileCache>,
+        peers: &[Arc<dyn Peer>],
     ) -> crate::Result<Self> {
         let definition = &rollup.definition;
         let counter = form.counter(definition)?.to_owned();
@@ -72,6 +74,7 @@ impl DocumentTable {
                 level,
                 Arc::clone(cache),
             )
+            .with_peers(peers.to_vec())
         };
         let levels: Vec<LevelTable> = form.levels().iter().copied().map(level).collect();
         let bucket = levels[0].schema.field(0);

@@ -142,7 +142,7 @@ fn windows(work: &Work, window: Level) -> Result<Vec<Bucket>> {
     let mut found: BTreeSet<Bucket> = sections
         .map(|section| calendar.bucket(window, section.bucket_min_us))
         .collect();
-    for cells in work.chunks() {
+    for cells in work.beyond_tiles() {
         let mut rest = cells?;
         // The loop jumps from one window with cells to the next, so a long gap between two events
         // is cheap.

@@ -33,7 +33,7 @@ impl LevelRows {
         let is_key = |name: &&String| *name != "bucket" && *name != counter;
         Self {
             level: work.level,
-            floor_us: work.floor_us(),
+            floor_us: work.floor_us,
             buckets: column("bucket").expect("BUG: documents read buckets"),
             keys: names
                 .iter()

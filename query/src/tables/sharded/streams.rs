@@ -1,0 +1,319 @@
+//! A stream of several stores as one table, and the columns that its stores agree upon.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aggregator::Definition;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::datasource::{TableProvider, TableType};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan, Projection};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use storage::{
+    Column, ColumnType, Name, PartitionWidth, RollupMeta, Snapshot, StreamKind, StreamMeta,
+};
+
+use super::fragment::is_of_rows;
+use super::peer::{GonePeer, Peer, StreamColumns};
+use crate::error::Error;
+use crate::question::{Sources, StreamMetas};
+use crate::tables::level::Rollup;
+use crate::tables::stream::{stored_schema, view};
+
+/// The generation of a rollup that this store does not have: none of its own has this number.
+const NO_GENERATION: u32 = u32::MAX;
+
+/// The peers of a question, and the streams of all its stores.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    pub(crate) peers: Vec<Arc<dyn Peer>>,
+    /// Peers that are gone.
+    gone: Vec<GonePeer>,
+    /// The question does without them.
+    partial: bool,
+    /// The streams that a peer has, with the columns that all stores agree upon.
+    streams: StreamMetas,
+    /// StreamMetas upon which the stores do not agree, and why.
+    unlike: BTreeMap<Name, String>,
+    /// The rollups of peers by name, each as the first peer has it that has it.
+    rollups: BTreeMap<Name, Rollup>,
+}
+
+impl Shards {
+    /// Brings the tables of a question's stores together; `None` for those of one store. A question
+    /// that is `partial` does without the peers that are gone.
+    ///
+    /// # Errors
+    /// If a peer has a rollup whose definition cannot be read.
+    pub(crate) fn of(sources: &Sources, partial: bool) -> Result<Option<Self>, Error> {
+        if sources.peers.is_empty() && sources.gone.is_empty() {
+            return Ok(None);
+        }
+        let mut shards = Self {
+            peers: sources.peers.clone(),
+            gone: sources.gone.clone(),
+            partial,
+            streams: StreamMetas::new(),
+            unlike: BTreeMap::new(),
+            rollups: BTreeMap::new(),
+        };
+        for peer in &sources.peers {
+            shards.add_streams(sources.snapshot.streams(), &**peer);
+            for meta in &peer.tables().rollups {
+                let definition = Definition::from_meta(meta).map_err(|error| Error::Peer {
+                    peer: peer.name().to_owned(),
+                    why: format!("rollup {}: {error}", meta.name),
+                })?;
+                let rollup = Rollup {
+                    meta: RollupMeta {
+                        id: NO_GENERATION,
+                        floors: BTreeMap::new(),
+                        history: None,
+                        ..meta.clone()
+                    },
+                    definition: Arc::new(definition),
+                };
+                shards.rollups.entry(meta.name.clone()).or_insert(rollup);
+            }
+        }
+        Ok(Some(shards))
+    }
+
+    fn add_streams(&mut self, own: &StreamMetas, peer: &dyn Peer) {
+        for (name, columns) in &peer.tables().streams {
+            let known = self.streams.get(name).or_else(|| own.get(name));
+            match merged(known, columns) {
+                Ok(meta) => drop(self.streams.insert(name.clone(), meta)),
+                Err(why) => {
+                    let why = format!("stream {name}: peer {}: {why}", peer.name());
+                    self.unlike.entry(name.clone()).or_insert(why);
+                }
+            }
+        }
+    }
+
+    /// Checks that no peer is gone whose part of an answer would be missing.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] for the first that is.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.gone.first() {
+            Some(gone) if !self.partial => Err(Error::Peer {
+                peer: gone.name.clone(),
+                why: gone.why.clone(),
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the addresses of the peers without which a partial question is answered.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+        self.gone.iter().map(|gone| gone.name.clone())
+    }
+
+    /// Returns the streams that a peer has.
+    pub(crate) fn streams(&self) -> &StreamMetas {
+        &self.streams
+    }
+
+    /// Returns the streams of all stores.
+    pub(crate) fn all_streams(&self, snapshot: &Snapshot) -> StreamMetas {
+        let mut all = snapshot.streams().clone();
+        all.extend(self.streams.clone());
+        all
+    }
+
+    /// Returns the rollups that a peer has.
+    pub(crate) fn rollups(&self) -> impl Iterator<Item = &Rollup> {
+        self.rollups.values()
+    }
+
+    /// Returns a rollup that a peer has.
+    pub(crate) fn rollup(&self, name: &str) -> Option<&Rollup> {
+        self.rollups.get(name)
+    }
+
+    /// Returns a rollup as all stores have it, and the peers whose cells are part of its levels. A
+    /// level begins where the retention of no store has dropped cells.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if a store has the stream without the rollup, or the rollup under another
+    /// definition: its events would be missing in the levels.
+    pub(crate) fn of_all(
+        &self,
+        rollup: &Rollup,
+        snapshot: &Snapshot,
+        own: &BTreeMap<Name, Rollup>,
+    ) -> Result<(Rollup, Vec<Arc<dyn Peer>>)> {
+        let (name, stream) = (&rollup.meta.name, &rollup.meta.stream);
+        let mut all = rollup.clone();
+        let mut add = |at: &str, theirs: Option<&RollupMeta>| {
+            let why = match theirs {
+                Some(theirs) if is_alike(theirs, &rollup.meta) => {
+                    for (level, floor) in &theirs.floors {
+                        let known = all.meta.floors.entry(level.clone()).or_insert(*floor);
+                        known.from_us = known.from_us.max(floor.from_us);
+                    }
+                    return Ok(());
+                }
+                Some(_) => "has another definition of it than this one or another store",
+                None => "has its stream without it",
+            };
+            let alike = "define it alike in all stores";
+            let why = format!("rollup {name}: {at} {why}; {alike}");
+            Err(Error::invalid(why))
+        };
+        if snapshot.streams().contains_key(stream) {
+            add("this store", own.get(name).map(|rollup| &rollup.meta))?;
+        }
+        let having = self.peers.iter();
+        let having = having.filter(|peer| peer.tables().streams.contains_key(stream));
+        for peer in having.clone() {
+            let mut rollups = peer.tables().rollups.iter();
+            let theirs = rollups.find(|rollup| rollup.name == *name);
+            add(&format!("peer {}", peer.name()), theirs)?;
+        }
+        Ok((all, having.cloned().collect()))
+    }
+
+    /// Returns the table of a stream of several stores, of which `own` is that of this store.
+    /// `None` if no peer has it.
+    pub(crate) fn stream(
+        &self,
+        name: &Name,
+        own: Option<Arc<dyn TableProvider>>,
+        with_seq: bool,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(why) = self.unlike.get(name) {
+            return Err(Error::invalid(why.as_str()).into());
+        }
+        let Some(meta) = self.streams.get(name) else {
+            return Ok(own);
+        };
+        let having = |peer: &&Arc<dyn Peer>| peer.tables().streams.contains_key(name);
+        let peers = self.peers.iter().filter(having).cloned();
+        Ok(Some(Arc::new(ShardedTable {
+            name: name.clone(),
+            schema: shown(meta, with_seq)?,
+            own,
+            peers: peers.collect(),
+        })))
+    }
+}
+
+/// Returns whether two generations of a rollup have the same cells for the same events.
+fn is_alike(one: &RollupMeta, other: &RollupMeta) -> bool {
+    one.definition == other.definition
+        && one.stream == other.stream
+        && one.levels == other.levels
+        && one.zone_data == other.zone_data
+}
+
+/// Returns the columns that queries see of a stream with these columns.
+fn shown(meta: &StreamMeta, with_seq: bool) -> Result<SchemaRef> {
+    // The prefix is part of the values of `_id`, not of its type.
+    let exprs = view(meta, [0; 6], None, with_seq);
+    let stored = DFSchema::try_from(stored_schema(meta))?;
+    let rows = LogicalPlan::EmptyRelation(EmptyRelation {
+        produce_one_row: false,
+        schema: Arc::new(stored),
+    });
+    let seen = Projection::try_new(exprs, Arc::new(rows))?;
+    Ok(Arc::clone(seen.schema.inner()))
+}
+
+/// Adds the columns of a store to those of others. A column of integers and of floats is one of
+/// floats; a column of any other two types is one of texts.
+fn merged(known: Option<&StreamMeta>, added: &StreamColumns) -> Result<StreamMeta, String> {
+    let Some(known) = known else {
+        return Ok(StreamMeta {
+            kind: added.kind,
+            partition: PartitionWidth::default(),
+            order_by: Vec::new(),
+            columns: added.columns.clone(),
+            created_us: 0,
+            sealed_events: 0,
+            dropped: Vec::new(),
+            columns_max: usize::MAX,
+            erasures: Vec::new(),
+        });
+    };
+    if known.kind != added.kind {
+        let kind = |kind: StreamKind| format!("{kind:?}").to_lowercase();
+        let (own, theirs) = (kind(known.kind), kind(added.kind));
+        return Err(format!("it holds {theirs} there and {own} elsewhere"));
+    }
+    let mut all = known.clone();
+    for column in &added.columns {
+        match all.columns.iter_mut().find(|c| c.name == column.name) {
+            Some(known) => known.column_type = common(known.column_type, column.column_type),
+            None => all.columns.push(Column {
+                first_us: None,
+                ..column.clone()
+            }),
+        }
+    }
+    Ok(all)
+}
+
+fn common(one: ColumnType, other: ColumnType) -> ColumnType {
+    use ColumnType::{Float64, Int16, Int64, Text};
+    match (one, other) {
+        (a, b) if a == b => a,
+        (Int16 | Int64, Int16 | Int64) => Int64,
+        (Int16 | Int64 | Float64, Int16 | Int64 | Float64) => Float64,
+        _ => Text,
+    }
+}
+
+/// A stream of several stores. Plans over it are divided among the stores before they run.
+#[derive(Debug)]
+pub(crate) struct ShardedTable {
+    pub(crate) name: Name,
+    schema: SchemaRef,
+    /// The table of this store; `None` if it does not have the stream.
+    pub(crate) own: Option<Arc<dyn TableProvider>>,
+    /// The peers that have the stream.
+    pub(crate) peers: Vec<Arc<dyn Peer>>,
+}
+
+impl ShardedTable {
+    /// Returns the table behind a provider, if it is one of several stores.
+    pub(crate) fn of(provider: &dyn TableProvider) -> Option<&Self> {
+        (provider as &dyn Any).downcast_ref()
+    }
+}
+
+#[async_trait]
+impl TableProvider for ShardedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let of = |filter: &&Expr| match is_of_rows(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(of).collect())
+    }
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        internal_err!("stream {} was not divided among its stores", self.name)
+    }
+}

@@ -1,0 +1,234 @@
+//! Calls to a peer over HTTP. Their errors are clauses about it: `it answered 401 Unauthorized`.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderValue};
+use hyper::{Method, Request, Response};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use zeroize::Zeroizing;
+
+use super::connect::PeerConnector;
+use super::state::PeerState;
+use super::{PeerSnapshot, SNAPSHOTS, STATE_WITHIN};
+
+/// Time after which a connection without a request is closed: a server closes it after ten
+/// seconds, and a request that is on its way then is lost.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+/// Silence after which a peer is asked whether it is there.
+const SILENT_MAX: Duration = Duration::from_millis(500);
+/// Time for the answer to that.
+const HEALTH_WITHIN: Duration = Duration::from_millis(500);
+/// Time for a call that nobody waits for.
+const BACKGROUND_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum bytes of a state's tables.
+const STATE_BYTES_MAX: usize = 64 << 20;
+/// Maximum bytes of the body of an error, or of one that says nothing.
+const SHORT_BYTES_MAX: usize = 64 << 10;
+
+/// The way to all peers.
+#[derive(Clone)]
+pub(super) struct PeerHttp {
+    client: Client<PeerConnector, Body>,
+    /// Runs connections and calls: queries have runtimes of their own, which end with them.
+    runtime: Handle,
+}
+
+impl PeerHttp {
+    /// Returns the way to peers.
+    pub(super) fn new(connector: PeerConnector, runtime: Handle) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(connector);
+        Self { client, runtime }
+    }
+
+    /// Returns the peer at a URL, which gets this token.
+    pub(super) fn server(&self, url: &str, token: Option<SecretString>) -> Arc<PeerServer> {
+        Arc::new(PeerServer {
+            url: url.trim_end_matches('/').to_owned(),
+            token,
+            http: self.clone(),
+        })
+    }
+}
+
+/// A peer of the configuration.
+pub(super) struct PeerServer {
+    url: String,
+    token: Option<SecretString>,
+    http: PeerHttp,
+}
+
+impl fmt::Debug for PeerServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PeerServer").field(&self.url).finish()
+    }
+}
+
+impl PeerServer {
+    /// Returns its address, as the user wrote it.
+    pub(super) fn name(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the runtime of calls.
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.http.runtime
+    }
+
+    /// Sends a request. The body of the answer is not read yet.
+    ///
+    /// # Errors
+    /// If no answer comes, or one without success.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, bearer(token));
+        }
+        let request = request.body(Body::from(body)).map_err(|e| cause(&e))?;
+        let answer = self.http.client.request(request).await;
+        let answer = answer.map_err(|e| cause(&e))?;
+        match answer.status().is_success() {
+            true => Ok(answer),
+            false => Err(refusal(answer).await),
+        }
+    }
+
+    /// Asks for the present state. An answer that comes too late is given back.
+    ///
+    /// # Errors
+    /// If the peer does not tell it in time.
+    pub(super) async fn state(self: &Arc<Self>) -> Result<PeerState, String> {
+        let (tell, told) = oneshot::channel();
+        let this = Arc::clone(self);
+        self.runtime().spawn(async move {
+            let told = timeout(BACKGROUND_WITHIN, this.ask_state()).await;
+            // Nobody waits any more: the state is dropped, which gives it back.
+            let _late = tell.send(told.unwrap_or_else(|_| Err(late())));
+        });
+        match timeout(STATE_WITHIN, told).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(_)) => Err("this server is stopping".to_owned()),
+            Err(_) => Err(late()),
+        }
+    }
+
+    async fn ask_state(self: &Arc<Self>) -> Result<PeerState, String> {
+        let answer = self.call(Method::POST, SNAPSHOTS, Bytes::new()).await?;
+        let text = whole(answer, STATE_BYTES_MAX).await?;
+        let told: PeerSnapshot = serde_json::from_slice(&text).map_err(|e| {
+            format!("its state cannot be read ({e}): let all servers have one version of logmill")
+        })?;
+        Ok(PeerState::new(Arc::clone(self), told))
+    }
+
+    /// Gives a state back in the background. If that fails, the state expires.
+    pub(super) fn give_back(self: &Arc<Self>, path: String) {
+        let this = Arc::clone(self);
+        self.runtime().spawn(async move {
+            let called = async {
+                let answer = this.call(Method::DELETE, &path, Bytes::new()).await?;
+                whole(answer, SHORT_BYTES_MAX).await
+            };
+            if let Ok(Err(why)) = timeout(BACKGROUND_WITHIN, called).await {
+                tracing::debug!(peer = this.name(), why, "a state was not given back");
+            }
+        });
+    }
+
+    /// Waits for `work` while the peer lives: when nothing comes of it, the peer is asked.
+    ///
+    /// # Errors
+    /// If the peer does not answer that either.
+    pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, String> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                () = sleep(SILENT_MAX) => {}
+            }
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                alive = self.check_alive() => alive?,
+            }
+        }
+    }
+
+    async fn check_alive(&self) -> Result<(), String> {
+        let request = Request::get(format!("{}/health", self.url));
+        let request = request.body(Body::empty()).map_err(|e| cause(&e))?;
+        // Any answer is a sign of life.
+        let asked = async {
+            let answer = self.http.client.request(request).await;
+            whole(answer.map_err(|e| cause(&e))?, SHORT_BYTES_MAX).await
+        };
+        match timeout(HEALTH_WITHIN, asked).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(why)) => Err(format!("it does not answer: {why}")),
+            Err(_) => Err("it does not answer".to_owned()),
+        }
+    }
+}
+
+fn bearer(token: &SecretString) -> HeaderValue {
+    let value = Zeroizing::new(["Bearer ", token.expose_secret()].concat());
+    let mut value = HeaderValue::from_str(&value).expect("BUG: a token has digits and letters");
+    value.set_sensitive(true);
+    value
+}
+
+/// Reads a body to its end: otherwise its connection could not be used again.
+async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, String> {
+    let read = to_bytes(Body::new(answer.into_body()), bytes_max).await;
+    read.map_err(|e| broken(&e))
+}
+
+/// Returns the reason of an answer that was cut off.
+pub(super) fn broken(error: &(dyn Error + 'static)) -> String {
+    format!("its answer broke off: {}", cause(error))
+}
+
+fn late() -> String {
+    format!("it does not answer within {} ms", STATE_WITHIN.as_millis())
+}
+
+/// Returns the innermost error: those around it tell that a client failed.
+fn cause(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    innermost.to_string()
+}
+
+/// Returns the reason that an answer without success tells.
+async fn refusal(answer: Response<Incoming>) -> String {
+    let status = answer.status();
+    let text = whole(answer, SHORT_BYTES_MAX).await;
+    let body: Value = serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default();
+    let said = ["message", "hint"].map(|key| body["error"][key].as_str());
+    match said.into_iter().flatten().collect::<Vec<_>>() {
+        said if said.is_empty() => format!("it answered {status}"),
+        said => format!("it answered {status}: {}", said.join("; ")),
+    }
+}
