@@ -17,6 +17,7 @@ use crate::calendar::Level;
 use crate::column::StateColumn;
 use crate::definition::{Definition, MeasureKind, columns_of};
 use crate::error::{Error, Result};
+use crate::group::Grouping;
 use crate::keys::Keys;
 use crate::level_columns::{column_entry_level, sum_of_exact};
 
@@ -77,6 +78,25 @@ impl Projection {
         }
         Ok(Self { components })
     }
+
+    /// Adds the states without which the requested ones cannot be encoded: all of each measure that
+    /// is requested in part.
+    #[must_use]
+    pub fn of_whole_measures(mut self, definition: &Definition) -> Self {
+        let measures = definition.measures().iter();
+        let measures: Vec<Vec<usize>> = measures.map(|m| definition.components_for(m)).collect();
+        loop {
+            let before = self.components.clone();
+            for components in &measures {
+                if components.iter().any(|c| self.components[*c]) {
+                    components.iter().for_each(|c| self.components[*c] = true);
+                }
+            }
+            if self.components == before {
+                return self;
+            }
+        }
+    }
 }
 
 /// The granularity of a merge: cells that do not differ in it become one.
@@ -132,6 +152,23 @@ impl Cells {
             count: Vec::new(),
             columns,
         }
+    }
+
+    /// Gives the cells the states that they were read without, as if no event had a value, so that
+    /// they can be encoded. Nobody may read these states.
+    #[must_use]
+    pub fn completed(mut self, definition: &Definition, level: Level) -> Self {
+        let nothing = Grouping {
+            order: Vec::new(),
+            offsets: vec![0; self.len() + 1],
+        };
+        for (column, component) in self.columns.iter_mut().zip(definition.components()) {
+            if column.is_none() && component.at(level) {
+                let empty = StateColumn::empty(component, level);
+                *column = Some(empty.reduce(&nothing, component.range_at(level), &[]));
+            }
+        }
+        self
     }
 
     /// Returns the number of cells.

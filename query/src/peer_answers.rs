@@ -65,9 +65,11 @@ impl Engine {
             Request::Cells {
                 rollup,
                 level,
+                columns,
                 filter,
             } => {
-                let image = self.cells(sources, session, rollup, level, filter).await?;
+                let table = self.level_of(&sources, &session, &rollup, level)?;
+                let image = self.cells(&session, table, level, columns, filter).await?;
                 Ok(stream::iter([Frame::Cells(image), Frame::End]).boxed())
             }
         }
@@ -76,17 +78,17 @@ impl Engine {
     /// Reads the cells of a level that pass a filter, merged.
     async fn cells(
         &self,
-        sources: Sources,
-        session: Session,
-        rollup: String,
+        session: &Session,
+        table: LevelTable,
         level: Level,
+        columns: Vec<String>,
         filter: Filter,
     ) -> Result<TileImage> {
-        let text = format!("the cells of {rollup}.{} for a peer", level.table());
-        let table = self.level_of(&sources, &session, &rollup, level)?;
+        let (name, of) = (table.definition().name(), level.table());
+        let text = format!("the cells of {name}.{of} for a peer");
         let work = async move {
             let read = SpawnedTask::spawn_blocking(move || {
-                let cells = table.cells(filter)?;
+                let cells = table.cells(&columns, filter)?;
                 Ok(merge_sections(table.definition(), level, cells))
             });
             let read: datafusion::error::Result<TileImage> = read
@@ -95,7 +97,7 @@ impl Engine {
                 .flatten();
             Ok((read.map_err(|e| Error::of(e, Vec::new))?, None))
         };
-        self.admitted(&text, &session, work.boxed()).await
+        self.admitted(&text, session, work.boxed()).await
     }
 
     fn level_of(

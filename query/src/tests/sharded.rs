@@ -122,6 +122,22 @@ async fn all_levels_and_documents_of_several_stores_are_those_of_one() {
             assert!(!expected.is_empty(), "{sql}");
             assert_eq!(sorted(several.rows(&sql).await), expected, "{count}: {sql}");
         }
+        // The cells come with the states of the columns that are read.
+        for level in ["stats.hourly", "stats.daily", "traffic.minutely"] {
+            let columns = "SELECT column_name AS c FROM information_schema.columns \
+                           WHERE table_schema || '.' || table_name = '{}'";
+            let columns = several.rows(&columns.replace("{}", level)).await;
+            for column in columns.as_array().expect("rows") {
+                let column = column["c"].as_str().expect("a name");
+                let sql = format!("SELECT bucket, status, \"{column}\" AS c FROM {level}");
+                let sql = match level.starts_with("stats") {
+                    true => sql.replace("status", "path"),
+                    false => sql,
+                };
+                let expected = sorted(Value::Array(one.rows(&sql).await));
+                assert_eq!(sorted(several.rows(&sql).await), expected, "{count}: {sql}");
+            }
+        }
         let filtered = "SELECT bucket, hits, size FROM stats.hourly WHERE path = '/p3' \
                         AND bucket >= TIMESTAMP '2026-10-25T00:00:00Z' ORDER BY bucket";
         let expected = Value::Array(one.rows(filtered).await);
@@ -385,6 +401,7 @@ fn requests() -> Vec<Request> {
         Request::Cells {
             rollup: "stats".to_owned(),
             level: aggregator::Level::Hour,
+            columns: vec!["bucket".to_owned(), "hits".to_owned()],
             filter: aggregator::Filter {
                 from_us: -5,
                 to_us: i64::MAX,

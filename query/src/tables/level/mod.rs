@@ -156,16 +156,23 @@ impl LevelTable {
         &self.rollup.definition
     }
 
-    /// Reads the cells of this store that pass a filter, with all their states.
-    pub(crate) fn cells(&self, filter: Filter) -> Result<Vec<Cells>> {
-        let floor_us = self.rollup.meta.floor_us(self.level.as_str());
+    /// Reads the cells of this store that pass a filter, as they can be encoded, with the states of
+    /// these columns.
+    pub(crate) fn cells(&self, columns: &[String], filter: Filter) -> Result<Vec<Cells>> {
+        let (definition, level) = (self.definition(), self.level);
         let filter = Filter {
-            from_us: filter.from_us.max(floor_us),
+            from_us: filter
+                .from_us
+                .max(self.rollup.meta.floor_us(level.as_str())),
             ..filter
         };
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let projection = Projection::of_columns(definition, level, &names)
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
         let mut source = self.source(Arc::new(Schema::empty()), filter)?;
-        source.work.projection = Projection::all(self.definition());
-        source.work.cells()
+        source.work.projection = projection.of_whole_measures(definition);
+        let cells = source.work.cells()?.into_iter();
+        Ok(cells.map(|c| c.completed(definition, level)).collect())
     }
 
     /// Adds the exact columns of the level's sums. `*` shows them only to queries that name one.
@@ -284,6 +291,7 @@ impl LevelTable {
                 self.peers.clone(),
                 definition.clone(),
                 self.level,
+                names.iter().map(|name| (*name).to_owned()).collect(),
                 filter,
             )),
         };

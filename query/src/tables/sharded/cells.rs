@@ -20,6 +20,7 @@ pub(crate) struct PeerCells {
     peers: Vec<Arc<dyn Peer>>,
     definition: Arc<Definition>,
     level: Level,
+    columns: Vec<String>,
     filter: Filter,
     read: OnceLock<std::result::Result<Vec<Cells>, Arc<DataFusionError>>>,
 }
@@ -33,17 +34,20 @@ impl fmt::Debug for PeerCells {
 }
 
 impl PeerCells {
-    /// Creates the cells of a level that pass a filter. Nothing is read yet.
+    /// Creates the cells of a level that pass a filter, with the states of some columns. Nothing is
+    /// read yet.
     pub(crate) fn new(
         peers: Vec<Arc<dyn Peer>>,
         definition: Arc<Definition>,
         level: Level,
+        columns: Vec<String>,
         filter: Filter,
     ) -> Self {
         Self {
             peers,
             definition,
             level,
+            columns,
             filter,
             read: OnceLock::new(),
         }
@@ -59,7 +63,7 @@ impl PeerCells {
         self.peers.iter().map(|peer| peer.name())
     }
 
-    /// Returns the cells, with all their states. Blocks until the peers have sent them: not to be
+    /// Returns the cells. Blocks until the peers have sent them: not to be
     /// called where a thread may not block.
     ///
     /// # Errors
@@ -82,6 +86,7 @@ impl PeerCells {
         let request = Request::Cells {
             rollup: self.definition.name().to_string(),
             level: self.level,
+            columns: self.columns.clone(),
             filter: self.filter.clone(),
         };
         let mut bytes = peer.send(request.encode()?).await?;
@@ -104,12 +109,14 @@ impl PeerCells {
         if image.bytes.is_empty() {
             return Ok(Vec::new());
         }
-        let all = Projection::all(&self.definition);
+        let names: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        let wanted = Projection::of_columns(&self.definition, self.level, &names);
+        let wanted = wanted.map_err(|e| DataFusionError::External(Box::new(e)))?;
         let refused = |error: aggregator::Error| damaged(peer, &error.to_string());
         let file = TileFile::open(Arc::clone(&self.definition), Bytes::from(image.bytes));
         let file = file.map_err(refused)?;
         let sections = image.sections.iter();
-        let cells = sections.map(|section| file.read(section, &all, &Filter::ALL));
+        let cells = sections.map(|section| file.read(section, &wanted, &Filter::ALL));
         cells.map(|cells| cells.map_err(refused)).collect()
     }
 }

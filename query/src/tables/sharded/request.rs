@@ -25,10 +25,11 @@ pub(crate) enum Request {
         /// The zone of the session.
         time_zone: Option<String>,
     },
-    /// The cells of a level that pass a filter.
+    /// The cells of a level that pass a filter, with the states of some of its columns.
     Cells {
         rollup: String,
         level: Level,
+        columns: Vec<String>,
         filter: Filter,
     },
 }
@@ -108,6 +109,8 @@ struct CellsMessage {
     to_us: i64,
     #[prost(message, repeated, tag = "5")]
     keys: Vec<KeyMessage>,
+    #[prost(string, repeated, tag = "6")]
+    columns: Vec<String>,
 }
 
 /// The values of a key column that pass.
@@ -181,6 +184,7 @@ impl Request {
             Self::Cells {
                 rollup,
                 level,
+                columns,
                 filter,
             } => {
                 message.cells = Some(CellsMessage {
@@ -189,6 +193,7 @@ impl Request {
                     from_us: filter.from_us,
                     to_us: filter.to_us,
                     keys: filter.keys.iter().map(KeyMessage::of).collect(),
+                    columns: columns.clone(),
                 });
             }
         }
@@ -225,6 +230,7 @@ impl Request {
                     to_us: cells.to_us,
                     keys: cells.keys.into_iter().map(KeyMessage::passing).collect(),
                 },
+                columns: cells.columns,
                 rollup: cells.rollup,
             }),
             _ => Err(refused("it asks for nothing, or for two things".to_owned())),
