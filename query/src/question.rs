@@ -50,7 +50,7 @@ impl Sources {
     }
 }
 
-/// StreamMetas by name.
+/// Streams by name.
 pub(crate) type StreamMetas = BTreeMap<Name, StreamMeta>;
 
 impl fmt::Debug for Sources {

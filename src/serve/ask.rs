@@ -148,7 +148,10 @@ impl Serving {
         snapshot: Arc<Snapshot>,
         request: Bytes,
     ) -> BoxStream<'static, Bytes> {
-        let session = client.session(&snapshot, Session::default());
+        let session = Session {
+            line: client.share.peer_line(),
+            ..client.session(&snapshot, Session::default())
+        };
         let sources = self.sources_at(snapshot);
         self.engine.answer_peer(sources, &session, request)
     }

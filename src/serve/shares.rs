@@ -14,6 +14,8 @@
 //! * A client runs and parses at most its share at once, and one of its bulk requests waits in the
 //!   line of all. The rest of its work waits in lines of its own, so that another client's next
 //!   request waits for no more than a share.
+//! * The requests that a client sends as a peer have a line of their own: its queries may wait for
+//!   another server whose queries wait for such requests.
 //! * A connection counts until it ends, a request until its response has given its last byte to
 //!   the connection or is dropped. A query, a body that is parsed and work on a thread count until
 //!   nothing computes for them, even if their client has gone.
@@ -87,6 +89,9 @@ struct Taken {
     parts: Parts,
     counts: [AtomicU64; Resource::COUNT],
     queries: Line,
+    /// The line of requests as a peer, apart from its queries: these may wait for another server
+    /// whose queries wait for such requests here.
+    peer_requests: Line,
     parsing_short: Arc<Semaphore>,
     parsing_long: Arc<Semaphore>,
     computing: Arc<Semaphore>,
@@ -100,6 +105,7 @@ impl Taken {
             parts,
             counts: Default::default(),
             queries: Line::new(parts.queries_running, parts.queries_waiting),
+            peer_requests: Line::new(parts.queries_running, parts.queries_waiting),
             parsing_short: Arc::new(Semaphore::new(parts.parsing_short)),
             parsing_long: Arc::new(Semaphore::new(parts.parsing_long)),
             computing: Arc::new(Semaphore::new(parts.computing)),
@@ -232,8 +238,10 @@ impl Shares {
         let mut clients = self.clients.lock();
         if clients.known.len() > clients.swept_at {
             // The engine holds places in the line of queries, all others hold the client.
-            let is_used =
-                |taken: &Arc<Taken>| Arc::strong_count(taken) > 1 || taken.queries.is_used();
+            let is_used = |taken: &Arc<Taken>| {
+                let has_places = taken.queries.is_used() || taken.peer_requests.is_used();
+                has_places || Arc::strong_count(taken) > 1
+            };
             clients.known.retain(|_, taken| is_used(taken));
             clients.swept_at = SWEPT_AT.max(2 * clients.known.len());
         }
@@ -324,6 +332,11 @@ impl Share {
     /// Returns the line of the client's queries.
     pub(crate) fn line(&self) -> Option<Line> {
         self.client().map(|client| client.queries.clone())
+    }
+
+    /// Returns the line of the client's requests as a peer.
+    pub(crate) fn peer_line(&self) -> Option<Line> {
+        self.client().map(|client| client.peer_requests.clone())
     }
 
     /// Waits for a place among the client's queries, for work of that kind outside of the engine.

@@ -21,7 +21,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     Aggregate, Expr, ExprSchemable, FetchType, LogicalPlan, LogicalPlanBuilder, Projection,
-    SkipType, Sort, TableScan, Union, cast,
+    SkipType, Sort, TableScan, TableScanBuilder, Union, cast,
 };
 
 use crate::tables::sharded::fragment::{Fragment, FragmentStep, is_of_rows};
@@ -133,54 +133,42 @@ impl Divide<'_> {
                 limit.input = Arc::new(self.union(chain)?);
                 Ok(Some(LogicalPlan::Limit(limit)))
             }
-            LogicalPlan::TableScan(scan) if !scan.filters.iter().all(|f| self.sends(f)) => {
-                self.filtered(scan)
-            }
+            LogicalPlan::TableScan(scan) => self.scan(scan),
             other => match self.chain(other)? {
-                Some(chain) if chain.is_limited => self.limited(other, chain).map(Some),
                 Some(chain) => self.union(chain).map(Some),
                 None => Ok(None),
             },
         }
     }
 
-    /// Divides a scan of which some filters must be evaluated here.
-    fn filtered(&self, scan: &TableScan) -> Result<Option<LogicalPlan>> {
+    /// Divides a scan. A limit of its own applies to each store and to all rows; filters that no
+    /// peer can evaluate apply here.
+    fn scan(&self, scan: &TableScan) -> Result<Option<LogicalPlan>> {
         let filters = scan.filters.iter().cloned();
         let (sent, kept): (Vec<Expr>, Vec<Expr>) = filters.partition(|f| self.sends(f));
-        // All columns: the filters may read some that the scan does not return.
-        let all = LogicalPlanBuilder::scan_with_filters(
-            scan.table_name.clone(),
-            Arc::clone(&scan.source),
-            None,
-            sent,
-        )?;
-        let LogicalPlan::TableScan(all) = all.build()? else {
-            return plan_err!("BUG: the table of several stores is a view");
+        let chain = match kept.is_empty() {
+            true => RowChain::of_scan(scan)?,
+            // All columns, and all rows: the filters may read some that the scan does not return.
+            false => {
+                let all = TableScanBuilder::new(scan.table_name.clone(), Arc::clone(&scan.source));
+                RowChain::of_scan(&all.with_filters(sent).build()?)?
+            }
         };
-        let Some(chain) = RowChain::of_scan(&all)? else {
+        let Some(chain) = chain else {
             return Ok(None);
         };
         let mut rows = LogicalPlanBuilder::from(self.union(chain)?);
-        for filter in kept {
-            rows = rows.filter(qualified(filter, scan)?)?;
+        if !kept.is_empty() {
+            for filter in kept {
+                rows = rows.filter(qualified(filter, scan)?)?;
+            }
+            let shown = scan.projected_schema.columns();
+            rows = rows.project(shown.into_iter().map(Expr::Column))?;
         }
-        let shown = scan.projected_schema.columns();
-        let rows = rows.project(shown.into_iter().map(Expr::Column))?;
-        rows.limit(0, scan.fetch)?.build().map(Some)
-    }
-
-    /// Divides a scan with a limit of its own, which each store and the union have.
-    fn limited(&self, node: &LogicalPlan, chain: RowChain) -> Result<LogicalPlan> {
-        let fetch = chain.fragment.steps.iter().find_map(|step| match step {
-            FragmentStep::Limit(fetch) => Some(*fetch),
-            _ => None,
-        });
-        let LogicalPlan::TableScan(_) = node else {
-            return plan_err!("a limited scan below {}", node.display());
-        };
-        let rows = LogicalPlanBuilder::from(self.union(chain)?);
-        rows.limit(0, fetch)?.build()
+        if scan.fetch.is_some() {
+            rows = rows.limit(0, scan.fetch)?;
+        }
+        rows.build().map(Some)
     }
 
     fn aggregate(&self, aggregate: &Aggregate, mut chain: RowChain) -> Result<Option<LogicalPlan>> {

@@ -190,6 +190,18 @@ async fn a_client_parses_its_share_and_has_one_bulk_request_in_the_line() {
 }
 
 #[tokio::test]
+async fn requests_of_a_peer_do_not_wait_for_its_queries() {
+    let shares = shares();
+    let ann = share(&shares, "ann");
+    let queries = ann.line().expect("a line");
+    let held = std::iter::from_fn(|| queries.place().now_or_never());
+    let held: Vec<_> = held.map_while(Result::ok).collect();
+    assert!(!held.is_empty());
+    let of_peers = ann.peer_line().expect("a line");
+    assert!(of_peers.place().now_or_never().is_some());
+}
+
+#[tokio::test]
 async fn a_client_rests_behind_a_body_that_was_refused_and_others_do_not() {
     let (shares, parsing) = (shares(), Parsing::start().expect("threads"));
     let (ann, bob) = (share(&shares, "ann"), share(&shares, "bob"));

@@ -90,10 +90,12 @@ impl Split {
                 let part = Expr::AggregateFunction(function.clone());
                 self.push(part, "sum", Finish::Count);
             }
-            ("sum", [arg]) if arg.get_type(schema)?.is_integer() => {
+            ("sum", [arg]) if arg.get_type(schema)?.is_signed_integer() => {
                 let part = with(sum(cast(arg.clone(), EXACT_TYPE)))?;
                 self.push(part, "sum", Finish::Fits(label_of(arg)));
             }
+            // A sum of unsigned integers names its argument where it exceeds 64 bits: not a part.
+            ("sum", [arg]) if arg.get_type(schema)?.is_unsigned_integer() => return Ok(false),
             ("sum", [arg]) if arg.get_type(schema)?.is_numeric() => {
                 self.push(with(sum(arg.clone()))?, "sum", Finish::Same);
             }

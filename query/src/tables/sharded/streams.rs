@@ -30,14 +30,14 @@ const NO_GENERATION: u32 = u32::MAX;
 /// The peers of a question, and the streams of all its stores.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    pub(crate) peers: Vec<Arc<dyn Peer>>,
+    peers: Vec<Arc<dyn Peer>>,
     /// Peers that are gone.
     gone: Vec<GonePeer>,
     /// The question does without them.
     partial: bool,
     /// The streams that a peer has, with the columns that all stores agree upon.
     streams: StreamMetas,
-    /// StreamMetas upon which the stores do not agree, and why.
+    /// Streams upon which the stores do not agree, and why.
     unlike: BTreeMap<Name, String>,
     /// The rollups of peers by name, each as the first peer has it that has it.
     rollups: BTreeMap<Name, Rollup>,
