@@ -18,7 +18,7 @@ LINES = 20_000
 # Nothing more comes after so many seconds of silence.
 SILENCE_S = 4
 QUEUES = {
-    "disk": 'queue.type="Disk" queue.filename="logmill" queue.saveOnShutdown="on"',
+    "disk": 'queue.type="Disk" queue.filename="logmill" queue.saveOnShutdown="on" queue.size="10000000"',
     "spilling": 'queue.type="LinkedList" queue.filename="logmill" queue.saveOnShutdown="on"',
     "memory": 'queue.type="LinkedList" queue.size="100000"',
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::kills::Way;
 use super::syslog::serve;
-use super::{Background, assert_each_once, installed, numbers, snippet};
+use super::{Background, assert_each_once, installed, numbers, snippet, wait_for_numbers};
 use crate::support::{Home, Server, finish, run};
 
 /// Records that each client sends.
@@ -64,6 +65,24 @@ fn rsyslog_sends_over_tcp() {
         row.to_string(),
         r#"{"app":"numbers","facility":"local0","level":"notice"}"#
     );
+}
+
+/// A queue of rsyslog holds 1,000 messages, and drops what finds it full for two seconds, unless it
+/// has a size as on the page.
+#[test]
+fn rsyslog_keeps_what_comes_while_the_server_is_away() {
+    let Some(program) = installed("rsyslogd") else {
+        return;
+    };
+    let home = Home::new();
+    let (server, _, tcp) = serve(&home, &[]);
+    server.kill();
+    home.file("numbers", numbers(SENT));
+    let _running = rsyslog(&program, &home, &snippet_for("# TCP\n", &tcp));
+    std::thread::sleep(Duration::from_secs(5));
+    let server = Server::start_with(&home.data, &[("LOGMILL_SYSLOG__TCP", &tcp)]);
+    // It may send a batch again that failed while there was no connection.
+    wait_for_numbers(&server, "syslog", SENT);
 }
 
 #[test]
