@@ -184,6 +184,14 @@ pub(crate) struct ServeArgs {
     /// media, or in another user's store.
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Answer queries about what is sealed in the object store, objects of [storage], and follow
+    /// its writer; the data directory holds nothing but a cache.
+    #[arg(long, conflicts_with_all = ["read_only", "take_over"])]
+    pub(crate) reader: bool,
+    /// Take over a store in the object store whose writer has gone, from an empty data directory.
+    /// The events that it had not sealed stay behind, in the journal of its own.
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) take_over: bool,
 }
 
 #[derive(Debug, Args)]

@@ -71,7 +71,7 @@ impl Context {
     /// Opens the store for reading. Another process may have it open for writing.
     fn reader(&self) -> Result<ReadOnlyStore> {
         match &self.place {
-            Place::Data(data) => Ok(ReadOnlyStore::open(wiring::disk(), data)?),
+            Place::Data(data) => wiring::open_beside(data, &self.config),
             Place::Server(_) => Err(Failure::usage("this command reads a directory; use --data")),
         }
     }
@@ -231,9 +231,19 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     }
     let why = "serve works on a directory, not on a server";
     let data = context.directory(args.data_dir, why)?;
-    context.config.server.read_only = args.read_only;
+    context.config.server.read_only = args.read_only || args.reader;
+    context.config.server.is_reader = args.reader;
+    context.config.server.takes_over = args.take_over;
+    let needs = [("--reader", args.reader), ("--take-over", args.take_over)];
+    if let Some((flag, _)) = needs.iter().find(|(_, is_given)| *is_given)
+        && context.config.storage.objects.is_none()
+    {
+        return Err(Failure::usage(format!(
+            "{flag} needs an object store: set objects of [storage], as s3://bucket/prefix"
+        )));
+    }
     context.config.server.insecure_plaintext |= args.insecure_plaintext;
-    if !args.read_only {
+    if !context.config.server.read_only {
         context.config.check_anonymisers()?;
     }
     if !context.config.server.read_only && is_empty(&data) {

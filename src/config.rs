@@ -100,6 +100,17 @@ pub(crate) struct Storage {
     pub(crate) scrub_share: f64,
     /// Interval between two verifications.
     pub(crate) scrub_interval: Span,
+    /// The object store that keeps the sealed files: `s3://bucket/prefix`. Credentials, region and
+    /// endpoint come from the usual variables, `AWS_ACCESS_KEY_ID` and so on.
+    pub(crate) objects: Option<String>,
+    /// Time for which the object store keeps a file that the store does not need any more, for
+    /// readers of other machines: longer than any of their queries.
+    pub(crate) objects_grace: Span,
+    /// Bytes of sealed files that stay in the data directory, newest first, beside the object
+    /// store; 0: all of them.
+    pub(crate) local_bytes_max: Bytes,
+    /// Bytes of the data directory for blocks that queries have fetched from the object store.
+    pub(crate) cache_bytes_max: Bytes,
 }
 
 impl Default for Storage {
@@ -113,6 +124,10 @@ impl Default for Storage {
             tends: defaults.tends,
             scrub_share: 0.01,
             scrub_interval: Span(std::time::Duration::from_secs(3600)),
+            objects: None,
+            objects_grace: Span(std::time::Duration::from_secs(3600)),
+            local_bytes_max: Bytes(0),
+            cache_bytes_max: Bytes(1 << 30),
         }
     }
 }
@@ -396,6 +411,9 @@ impl Config {
             reserve_bytes: self.storage.reserve.0,
             index_rows_min: storage::INDEX_ROWS_MIN,
             streams: streams.collect(),
+            takes_over: self.server.takes_over,
+            grace_us: self.storage.objects_grace.micros(),
+            local_bytes_max: Some(self.storage.local_bytes_max.0).filter(|bytes| *bytes > 0),
             ..storage::Config::default()
         }
     }

@@ -6,7 +6,10 @@ use std::sync::{Arc, Weak};
 use query::{
     AccountInfo, AuditInfo, Engine, EngineOptions, RollupUse, SourceInfo, StoreState, SystemInfo,
 };
-use storage::{JobEntry, JobLog, Name, Options, RealFs, Replaces, RollupHook, Store, SystemClock};
+use storage::{
+    CacheSettings, Depot, JobEntry, JobLog, Name, Options, ReadOnlyStore, RealFs, Replaces,
+    RollupHook, S3Depot, S3Settings, Store, SystemClock,
+};
 
 use crate::access::Access;
 use crate::config::Config;
@@ -14,7 +17,11 @@ use crate::failure::{DISK, Failure, Result, tell};
 
 /// Opens a store for writing. A disk error that poisons the store ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
-    let store = Store::open(data, store_options(config)?)?;
+    let options = Options {
+        depot: depot(config, Some(data))?,
+        ..store_options(config)?
+    };
+    let store = Store::open(data, options)?;
     for deviation in config.deviations(store.snapshot().streams()) {
         tell(deviation);
     }
@@ -29,14 +36,24 @@ pub(crate) fn redefine(
     replaces: Replaces,
 ) -> Result<Store> {
     let cascade = config.cascade().map_err(Failure::config)?;
-    let options = options_of(config, cascade.redefining(name, replaces));
+    let options = Options {
+        depot: depot(config, Some(data))?,
+        ..options_of(config, cascade.redefining(name, replaces))
+    };
     Ok(Store::open(data, options)?)
 }
 
 /// Opens a store for a server: for writing, or for reading only.
 pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
     if config.server.read_only {
-        return Ok(Store::open_read_only(data, store_options(config)?)?);
+        let options = Options {
+            depot: depot(config, config.server.is_reader.then_some(data))?,
+            ..store_options(config)?
+        };
+        return Ok(match config.server.is_reader {
+            true => Store::open_reader(data, options)?,
+            false => Store::open_read_only(data, options)?,
+        });
     }
     open_store(data, config).map_err(|failure| {
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::DiskFull;
@@ -46,6 +63,36 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
         let advice = "free some space; meanwhile, `logmill serve --read-only` answers queries";
         Failure::new(failure.code, format!("{failure}; {advice}"))
     })
+}
+
+/// Opens a store for reading beside the process that writes to it.
+pub(crate) fn open_beside(data: &Path, config: &Config) -> Result<ReadOnlyStore> {
+    let depot = depot(config, None)?;
+    Ok(ReadOnlyStore::open_beside(disk(), data, depot)?)
+}
+
+/// Connects to the object store of the configuration, if there is one. Blocks of it are cached in
+/// the data directory `cached`, which no other process uses so.
+pub(crate) fn depot(config: &Config, cached: Option<&Path>) -> Result<Option<Arc<dyn Depot>>> {
+    /// Folder of the cache in a data directory.
+    const FOLDER: &str = "cache";
+    /// Bytes of the cache in memory.
+    const MEMORY_BYTES: u64 = 64 << 20;
+    let Some(url) = &config.storage.objects else {
+        return Ok(None);
+    };
+    let cache = cached.map(|data| CacheSettings {
+        folder: data.join(FOLDER),
+        memory_bytes: MEMORY_BYTES,
+        disk_bytes: config.storage.cache_bytes_max.0,
+    });
+    let settings = S3Settings {
+        url: url.clone(),
+        cache,
+    };
+    let depot = S3Depot::open(settings)
+        .map_err(|why| Failure::config(format!("[storage] objects: {why}")))?;
+    Ok(Some(Arc::new(depot)))
 }
 
 /// Returns the options of a store from the configuration.
@@ -150,7 +197,7 @@ impl StoreInfo {
     }
 
     /// Collects the data of a reader; `config` decides which rollups are still configured.
-    pub(crate) fn of_reader_with(reader: &storage::ReadOnlyStore, config: &Config) -> Self {
+    pub(crate) fn of_reader_with(reader: &ReadOnlyStore, config: &Config) -> Self {
         let mut info = Self::of_reader(reader);
         // A wrong setting is ignored here: the code that uses the setting reports it.
         if let Ok(cascade) = config.cascade() {
@@ -165,7 +212,7 @@ impl StoreInfo {
         info
     }
 
-    pub(crate) fn of_reader(reader: &storage::ReadOnlyStore) -> Self {
+    pub(crate) fn of_reader(reader: &ReadOnlyStore) -> Self {
         Self {
             sources: sources(reader.positions()),
             last_error: None,

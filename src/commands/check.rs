@@ -14,7 +14,9 @@ use crate::wiring;
 pub(super) fn run(context: &Context, args: CheckArgs) -> Result<ExitCode> {
     let why = "check reads a directory; give it as DATA_DIR, the server may keep running";
     let data = context.directory(args.data_dir, why)?;
-    let reader = storage::ReadOnlyStore::open(wiring::disk(), &data).map_err(refused)?;
+    let depot = wiring::depot(&context.config, None)?;
+    let reader = storage::ReadOnlyStore::open_beside(wiring::disk(), &data, depot);
+    let reader = reader.map_err(refused)?;
     let snapshot = reader.snapshot();
     let report = storage::check(&snapshot);
     println!(

@@ -55,6 +55,12 @@ pub(crate) struct Server {
     /// Opens the store for reading only; set on the command line alone.
     #[serde(skip)]
     pub(crate) read_only: bool,
+    /// Reads the store in the object store alone; set on the command line alone.
+    #[serde(skip)]
+    pub(crate) is_reader: bool,
+    /// Takes over a store whose writer has unsealed events; set on the command line alone.
+    #[serde(skip)]
+    pub(crate) takes_over: bool,
 }
 
 impl Default for Server {
@@ -79,6 +85,8 @@ impl Default for Server {
             proxies: Vec::new(),
             insecure_plaintext: false,
             read_only: false,
+            is_reader: false,
+            takes_over: false,
         }
     }
 }

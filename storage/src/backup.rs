@@ -28,6 +28,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::access_file;
+use crate::depot;
 use crate::detached::{Card, card_path};
 use crate::env::{Clock, Fs, IoContext};
 use crate::error::{Error, Result, is_full};
@@ -84,6 +85,8 @@ pub fn backup(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Re
 fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<BackupReport> {
     let begun_us = clock.elapsed_us();
     check_place(&**fs, data, to)?;
+    let remedy = "copy the objects of that prefix instead, CURRENT first";
+    depot::refuse_marked(&**fs, data, ("a backup", remedy))?;
     let (held, committed) = read_only_store::hold(fs, data, clock.now_us())?;
     let mut work = Backup {
         fs: &**fs,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::depot::{self, FetchedRuns};
 use crate::env::{FsFile, IoContext};
 use crate::error::{Error, Result};
 use crate::file::FileRef;
@@ -69,6 +70,18 @@ impl CheckedFile {
     /// # Errors
     /// [`Error::Corrupt`] with the offset of the block whose checksum differs.
     pub fn read_ranges(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let read = self.read_checked(ranges);
+        match (&read, self.snapshot.depot.clone()) {
+            // A cache of the object store may be damaged.
+            (Err(Error::Corrupt { .. }), Some(depot)) if !self.snapshot.fs.exists(&self.path) => {
+                depot.forget(&self.file.path);
+                self.read_checked(ranges)
+            }
+            _ => read,
+        }
+    }
+
+    fn read_checked(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some(range) = ranges.iter().find(|r| r.end > self.file.len) {
             return Err(self.corrupt(
                 self.file.len,
@@ -78,17 +91,20 @@ impl CheckedFile {
                 ),
             ));
         }
-        let mut open = self.held.clone();
+        let runs = runs(ranges, self.file.block_len());
+        let mut source = self.held.clone();
         let mut read = Vec::new();
-        for run in runs(ranges, self.file.block_len()) {
+        for run in runs.clone() {
             let start = run.start * self.file.block_len();
-            read.push((start, self.read_run(run, &mut open)?));
+            read.push((start, self.read_run(run, (&mut source, &runs))?));
         }
         Ok(ranges.iter().map(|range| piece(&read, range)).collect())
     }
 
-    /// Returns the bytes of neighbouring blocks.
-    fn read_run(&mut self, run: Range<u64>, open: &mut Option<Arc<dyn FsFile>>) -> Result<Bytes> {
+    /// Returns the bytes of neighbouring blocks. `source` is opened when the first block is read
+    /// for which it is needed; it has all runs then.
+    fn read_run(&mut self, run: Range<u64>, source: SourceOf<'_>) -> Result<Bytes> {
+        let (open, runs) = source;
         let blocks = usize::try_from(run.end - run.start).expect("BUG: blocks fit into memory");
         if blocks == 1
             && let Some(known) = self.cached(run.start)
@@ -102,7 +118,7 @@ impl CheckedFile {
         for (block, into) in (run.start..).zip(bytes.chunks_mut(length(block_len))) {
             match self.cached(block) {
                 Some(known) => into.copy_from_slice(&known),
-                None => self.read_block(block, into, open)?,
+                None => self.read_block(block, into, (&mut *open, runs))?,
             }
         }
         let bytes = Bytes::from(bytes);
@@ -116,15 +132,11 @@ impl CheckedFile {
         Ok(bytes)
     }
 
-    fn read_block(
-        &mut self,
-        block: u64,
-        into: &mut [u8],
-        open: &mut Option<Arc<dyn FsFile>>,
-    ) -> Result<()> {
+    fn read_block(&mut self, block: u64, into: &mut [u8], source: SourceOf<'_>) -> Result<()> {
+        let (open, runs) = source;
         let file = match open {
             Some(file) => file,
-            None => open.insert(self.open()?.into()),
+            None => open.insert(self.open(runs)?),
         };
         let offset = block * self.file.block_len();
         file.read_exact_at(into, offset).at("read", &self.path)?;
@@ -135,15 +147,30 @@ impl CheckedFile {
         Ok(())
     }
 
-    fn open(&self) -> Result<Box<dyn FsFile>> {
-        let file = self
+    /// Opens the file, or fetches the runs from the object store when it is not on the disk.
+    fn open(&self, runs: &[Range<u64>]) -> Result<Arc<dyn FsFile>> {
+        let opened = self
             .snapshot
             .fs
             .open_read(&self.path)
-            .at("open", &self.path)?;
+            .at("open", &self.path);
+        let file = match (opened, &self.snapshot.depot) {
+            (Err(error), Some(depot)) if error.is_absent() => {
+                let block_len = self.file.block_len();
+                let bytes = |run: &Range<u64>| {
+                    run.start * block_len..self.file.len.min(run.end * block_len)
+                };
+                let runs = runs.iter().map(bytes).collect();
+                let name = &self.file.path;
+                let fetched = FetchedRuns::fetch(&**depot, name, runs);
+                let fetched = fetched.map_err(|e| depot::failed(&**depot, "get", name, e))?;
+                return Ok(Arc::new(fetched));
+            }
+            (opened, _) => opened?,
+        };
         let found = file.len().at("measure", &self.path)?;
         self.file.compare_len(&self.path, found)?;
-        Ok(file)
+        Ok(file.into())
     }
 
     fn cached(&self, block: u64) -> Option<Bytes> {
@@ -167,6 +194,9 @@ impl CheckedFile {
         }
     }
 }
+
+/// The file from which blocks are read once it is open, and all runs of blocks of a call.
+type SourceOf<'a> = (&'a mut Option<Arc<dyn FsFile>>, &'a [Range<u64>]);
 
 /// Returns the blocks that hold the ranges, neighbours joined, in the order of the file.
 fn runs(ranges: &[Range<u64>], block_len: u64) -> Vec<Range<u64>> {

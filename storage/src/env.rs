@@ -167,6 +167,15 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * *PAGE_BYTES
 }
 
+/// Returns the name of this machine, for messages.
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "an unnamed machine".into(),
+        name => name.into(),
+    }
+}
+
 /// Returns freed memory to the kernel. The C library keeps much of it for later allocations, in
 /// one arena per thread. A call takes milliseconds for some hundred megabytes.
 pub fn give_back_memory() {

@@ -203,6 +203,11 @@ impl Error {
         }
     }
 
+    /// Returns whether a file is not there.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+
     pub(crate) fn invalid(what: impl Into<String>) -> Self {
         Self::Invalid { what: what.into() }
     }

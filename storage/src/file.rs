@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::depot::{self, Depot};
 use crate::env::{Fs, FsFile, IoContext};
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
@@ -443,6 +444,28 @@ impl FileRef {
             offset: 0,
             what: "checksum differs from the manifest's".into(),
         })
+    }
+
+    /// Reads the file from an object store, as [`FileRef::read`] does from the disk.
+    pub(crate) fn fetch(&self, depot: &dyn Depot) -> Result<Bytes> {
+        let path = PathBuf::from(format!("{}/{}", depot.url(), self.path));
+        let fetch = || {
+            let whole = std::iter::once(0..self.len).collect::<Vec<_>>();
+            let read = depot.get(&self.path, &whole);
+            let read = read.map_err(|e| depot::failed(depot, "get", &self.path, e))?;
+            let bytes = read.into_iter().next().unwrap_or_default();
+            self.compare_len(&path, bytes.len() as u64)?;
+            self.compare_crc(&path, crc32c::crc32c(&bytes))?;
+            Ok(bytes)
+        };
+        match fetch() {
+            // A cache may be damaged.
+            Err(Error::Corrupt { .. }) => {
+                depot.forget(&self.path);
+                fetch()
+            }
+            fetched => fetched,
+        }
     }
 
     /// Reads the file and compares length and checksum.

@@ -310,7 +310,12 @@ impl Identities {
 
     /// Reads a checkpoint file and adds its entries.
     pub(crate) fn load(&mut self, fs: &dyn Fs, data: &Path, file: &FileRef) -> Result<()> {
-        for entry in decode(data, file, &file.read(fs, data)?)? {
+        self.take(data, file, &file.read(fs, data)?)
+    }
+
+    /// Adds the entries of a checkpoint's bytes; `data` names its place in an error.
+    pub(crate) fn take(&mut self, data: &Path, file: &FileRef, bytes: &[u8]) -> Result<()> {
+        for entry in decode(data, file, bytes)? {
             let settles = matches!(entry.identity, Identity::Settles { .. });
             if settles && seeded::is(Bug::SettledForgotten) {
                 continue;

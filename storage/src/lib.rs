@@ -19,6 +19,7 @@ mod birth;
 mod blocks;
 mod check;
 mod counter_columns;
+mod depot;
 mod detached;
 mod disk;
 #[expect(
@@ -71,6 +72,7 @@ pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check, check_stream};
 pub use counter_columns::{COUNTER, COUNTER_PATH, INCREMENT, counter_fields};
+pub use depot::{CacheSettings, Content, Depot, S3Depot, S3Settings, Swap, Tag};
 pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};
 pub use env::{

@@ -51,6 +51,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::depot::{DepotOwner, Tag};
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_new_durably};
@@ -390,6 +391,8 @@ pub fn object_id(prefix: [u8; 6], seq: u64) -> [u8; ID_DIGITS] {
 pub(crate) struct Committed {
     pub(crate) manifest: std::sync::Arc<Manifest>,
     pub(crate) crc: u32,
+    /// The `CURRENT` that points to it, where the store has an object store.
+    pub(crate) tag: Option<Tag>,
 }
 
 fn file_name(version: u64) -> String {
@@ -482,12 +485,35 @@ fn superseded(dir: &Path, held: u64, newest: u64) -> Error {
     }
 }
 
+impl Committed {
+    /// Reads the bytes of a version; `path` names their place in an error.
+    pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let (manifest, crc) = encoding::decode(path, bytes)?;
+        Ok(Self {
+            manifest: manifest.into(),
+            crc,
+            tag: None,
+        })
+    }
+}
+
 /// Commits `next` as the successor of `current` and removes older versions.
 ///
 /// # Errors
 /// [`Error::Unknown`] when the commit may or may not have happened, or when another writer was
 /// detected: this writer must stop. After any other error `current` stands.
 pub(crate) fn commit(
+    fs: &dyn Fs,
+    data: &Path,
+    current: Option<&Committed>,
+    next: Manifest,
+) -> Result<Committed> {
+    commit_for(None, fs, data, current, next)
+}
+
+/// Commits as [`commit`] does, in the object store of `owner` first where there is one.
+pub(crate) fn commit_for(
+    owner: Option<&DepotOwner>,
     fs: &dyn Fs,
     data: &Path,
     current: Option<&Committed>,
@@ -507,13 +533,46 @@ pub(crate) fn commit(
         }
     }
     // A nonce names one version; a rename that replaces nothing needs none.
-    next.commit = None;
+    next.commit = owner.map(|_| format!("{:032x}", rand::random::<u128>()));
     let (bytes, crc) = encoding::encode(&next).map_err(|what| refused(&dir, &what))?;
+    let expected = current.and_then(|current| current.tag.as_ref());
+    let in_depot = |owner: &DepotOwner| {
+        owner.put_new_files(fs, data, current, &next)?;
+        owner.commit(expected, &next, bytes.clone())
+    };
+    let tag = owner.map(in_depot).transpose()?;
+    let written = write_version(fs, data, &next, &bytes);
+    match (&tag, written) {
+        (_, Ok(())) => {}
+        (None, Err(error)) | (Some(_), Err(error @ Error::Unknown { .. })) => return Err(error),
+        // The next start finds the version in the object store.
+        (Some(_), Err(error)) => {
+            return Err(Error::Unknown {
+                what: format!(
+                    "version {} is committed, and not on the disk: {error}",
+                    next.version
+                ),
+            });
+        }
+    }
+    Ok(Committed {
+        manifest: next.into(),
+        crc,
+        tag,
+    })
+}
+
+/// Writes a version that follows the one on the disk, and its copy, and removes older ones.
+///
+/// # Errors
+/// The errors of [`commit`].
+pub(crate) fn write_version(fs: &dyn Fs, data: &Path, next: &Manifest, bytes: &[u8]) -> Result<()> {
+    let dir = data.join(DIR);
     if !fs.exists(&dir) {
         create_dir_durably(fs, data, &dir)?;
     }
     let path = dir.join(file_name(next.version));
-    match write_new_durably(fs, &path, &bytes, next.writer_epoch.into()) {
+    match write_new_durably(fs, &path, bytes, next.writer_epoch.into()) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
             return Err(superseded(&dir, next.version - 1, next.version));
         }
@@ -532,7 +591,7 @@ pub(crate) fn commit(
     {
         return Err(superseded(&dir, next.version, *newest));
     }
-    match places::write_copy(fs, data, (next.version, next.writer_epoch.into()), &bytes) {
+    match places::write_copy(fs, data, (next.version, next.writer_epoch.into()), bytes) {
         Ok(()) => places::remove_older(fs, data, next.version),
         // The edit is committed all the same. The previous version stays until there is a copy.
         Err(error) => {
@@ -540,10 +599,7 @@ pub(crate) fn commit(
             places::remove_older(fs, data, next.version.saturating_sub(1));
         }
     }
-    Ok(Committed {
-        manifest: next.into(),
-        crc,
-    })
+    Ok(())
 }
 
 /// Returns the error for a rejected edit; the store continues with the manifest that it has.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::depot::Depot;
 use crate::env::{Clock, Fs, SystemClock};
 use crate::error::{Error, Result, is_full};
 use crate::identity::{Identities, SourcePosition};
@@ -104,6 +105,18 @@ impl ReadOnlyStore {
     /// # Errors
     /// [`crate::Error::NotAStore`], [`crate::Error::Corrupt`], or an error of the file system.
     pub fn open(fs: Arc<dyn Fs>, data: &Path) -> Result<Self> {
+        Self::open_beside(fs, data, None)
+    }
+
+    /// Opens the store in `data`, of which some sealed files may be in an object store alone.
+    ///
+    /// # Errors
+    /// As [`ReadOnlyStore::open`].
+    pub fn open_beside(
+        fs: Arc<dyn Fs>,
+        data: &Path,
+        depot: Option<Arc<dyn Depot>>,
+    ) -> Result<Self> {
         let Read {
             held,
             committed,
@@ -120,6 +133,7 @@ impl ReadOnlyStore {
         let snapshot = Snapshot {
             data: data.into(),
             fs,
+            depot,
             manifest: committed.manifest,
             streams: streams.into(),
             chunks: memtable.chunks(),

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::check::{check_part, check_tile};
+use crate::depot;
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
@@ -67,6 +68,8 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
     {
         return Err(error);
     }
+    let remedy = "start in an empty directory with --take-over, which leaves the unsealed events of this one behind";
+    depot::refuse_marked(fs, data, ("a repair", remedy))?;
     let _lock = take_lock(fs, data)?;
     match manifest::find_newest(fs, data) {
         Ok(Some(found)) => repair_files(data, options, found),
@@ -89,6 +92,7 @@ fn repair_manifest(data: &Path, options: &Options) -> Result<RepairReport> {
     let base = Committed {
         manifest: Arc::new(found.manifest.clone()),
         crc: 0,
+        tag: None,
     };
     let mut repair = Repair {
         fs: Arc::clone(&options.fs),

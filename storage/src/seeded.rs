@@ -52,6 +52,18 @@ pub(crate) enum Bug {
     /// Events are written into the disk space that is reserved for operations that free disk
     /// space.
     ReserveTaken,
+    /// A commit that the object store refuses counts as one that never happened.
+    RefusalBelieved,
+    /// A commit without an answer counts as one that never happened.
+    TimeoutBelieved,
+    /// Files in the object store are named by their number alone, without the writer's epoch.
+    EpochUnnamed,
+    /// Files of any epoch that the manifest does not name are deleted from the object store.
+    OrphansOfAnyEpoch,
+    /// A manifest is committed before its files are in the object store.
+    PutAfterCommit,
+    /// A file is deleted from the object store as soon as a manifest without it is written.
+    DroppedAtOnce,
 }
 
 impl Bug {
@@ -79,6 +91,12 @@ impl Bug {
         (Self::ManifestCopySkipped, "manifest_copy_skipped"),
         (Self::GapForgotten, "gap_forgotten"),
         (Self::ReserveTaken, "reserve_taken"),
+        (Self::RefusalBelieved, "refusal_believed"),
+        (Self::TimeoutBelieved, "timeout_believed"),
+        (Self::EpochUnnamed, "epoch_unnamed"),
+        (Self::OrphansOfAnyEpoch, "orphans_of_any_epoch"),
+        (Self::PutAfterCommit, "put_after_commit"),
+        (Self::DroppedAtOnce, "dropped_at_once"),
     ];
 }
 

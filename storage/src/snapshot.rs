@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::blocks::CheckedFile;
+use crate::depot::Depot;
 use crate::env::Fs;
 use crate::error::Result;
 use crate::file::FileRef;
@@ -30,6 +31,8 @@ pub(crate) type Streams = Arc<BTreeMap<Name, StreamMeta>>;
 pub struct Snapshot {
     pub(crate) data: PathBuf,
     pub(crate) fs: Arc<dyn Fs>,
+    /// The object store with the files that are not in the data directory.
+    pub(crate) depot: Option<Arc<dyn Depot>>,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) streams: Streams,
     pub(crate) chunks: Chunks,
@@ -52,6 +55,7 @@ impl Snapshot {
         Self {
             data: data.into(),
             fs,
+            depot: None,
             streams: Arc::new(manifest.streams.clone()),
             chunks: Chunks::new(),
             next_seq: manifest.next_seq,
@@ -108,7 +112,10 @@ impl Snapshot {
     /// # Errors
     /// [`crate::Error::Corrupt`] when the file is not as it was written.
     pub fn read(&self, file: &FileRef) -> Result<Bytes> {
-        file.read(&*self.fs, &self.data)
+        match (file.read(&*self.fs, &self.data), &self.depot) {
+            (Err(error), Some(depot)) if error.is_absent() => file.fetch(&**depot),
+            (read, _) => read,
+        }
     }
 
     /// Returns a file of this snapshot's manifest, to be read in pieces that are verified block

@@ -27,6 +27,7 @@ mod maintenance;
 mod open;
 mod pace;
 mod read_only;
+mod reader;
 pub(crate) mod reserve;
 mod seal;
 mod shared;
@@ -120,6 +121,7 @@ impl Store {
         batch.validate()?;
         self.shared.check_writable()?;
         self.shared.syncer.check()?;
+        self.shared.create_streams_of(&batch)?;
         let record = Record::of(batch);
         let payload = record.encode();
         let request = Request {

@@ -62,6 +62,7 @@ mod lock;
 mod loki;
 mod mongo;
 mod names;
+mod objects;
 mod operations;
 mod oracle;
 mod origin;

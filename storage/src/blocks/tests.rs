@@ -39,6 +39,7 @@ impl Fixture {
 
     fn open(&self) -> CheckedFile {
         let snapshot = Snapshot {
+            depot: None,
             data: self.dir.path().into(),
             fs: Arc::new(RealFs),
             manifest: Arc::new(Manifest::new(String::new(), 0)),

@@ -133,8 +133,8 @@ fn read_copy(fs: &dyn Fs, data: &Path, version: u64, error: Error) -> Result<Fou
             }),
         }),
         // When there is no copy, report the fault of the file itself, else that of the copy.
-        Err(of_copy) if is_absent(&error) && !is_absent(&of_copy) => Err(of_copy),
-        Err(of_copy) if is_absent(&of_copy) => Err(error),
+        Err(of_copy) if error.is_absent() && !of_copy.is_absent() => Err(of_copy),
+        Err(of_copy) if of_copy.is_absent() => Err(error),
         Err(of_copy) => Err(match error {
             Error::Corrupt { path, offset, what } => Error::Corrupt {
                 path,
@@ -146,14 +146,10 @@ fn read_copy(fs: &dyn Fs, data: &Path, version: u64, error: Error) -> Result<Fou
     }
 }
 
-fn is_absent(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound)
-}
-
 /// Describes the fault of a file, without its name and without advice.
 fn fault_of(error: Error) -> String {
     match error {
-        error if is_absent(&error) => "the file is missing".into(),
+        error if error.is_absent() => "the file is missing".into(),
         Error::Corrupt { offset, what, .. } => format!("at byte {offset}: {what}"),
         other => other.to_string(),
     }
@@ -163,18 +159,15 @@ fn fault_of(error: Error) -> String {
 fn read_place(fs: &dyn Fs, data: &Path, place: &str, version: u64) -> Result<Committed> {
     let path = data.join(place).join(file_name(version));
     let bytes = fs.read(&path).at("read", &path)?;
-    let (manifest, crc) = encoding::decode(&path, &bytes)?;
-    if manifest.version != version {
+    let committed = Committed::decode(&path, &bytes)?;
+    if committed.manifest.version != version {
         return Err(Error::Corrupt {
             path,
             offset: 0,
-            what: format!("its content is of version {}", manifest.version),
+            what: format!("its content is of version {}", committed.manifest.version),
         });
     }
-    Ok(Committed {
-        manifest: manifest.into(),
-        crc,
-    })
+    Ok(committed)
 }
 
 /// Returns the damaged files of the newest version. It is for a check, so it reads both folders.
@@ -191,7 +184,7 @@ pub(crate) fn damaged(fs: &dyn Fs, data: &Path) -> Result<Vec<Damaged>> {
             (Ok(first), Ok(copy)) if first.crc != copy.crc => {
                 Some("it differs from the manifest of the same version".to_owned())
             }
-            (_, Err(error)) if !is_absent(&error) => Some(fault_of(error)),
+            (_, Err(error)) if !error.is_absent() => Some(fault_of(error)),
             _ => None,
         };
         let first = first.err().map(|error| Damaged {

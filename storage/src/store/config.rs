@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::counter_columns::{COUNTER, counter_fields};
+use crate::depot::Depot;
 use crate::env::{Clock, Fs, RealFs, SystemClock};
 use crate::error::Error;
 use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
@@ -42,6 +43,15 @@ pub struct Config {
     pub reserve_bytes: u64,
     /// Minimum number of rows of a part that gets an index.
     pub index_rows_min: u64,
+    /// Takes over a store whose writer has unsealed events, which are left behind in the journal
+    /// of its data directory.
+    pub takes_over: bool,
+    /// Time for which the object store keeps a file that the manifest names no more, microseconds:
+    /// longer than any query of another server.
+    pub grace_us: i64,
+    /// Bytes of sealed files in the data directory of a store with an object store; beyond them
+    /// the oldest are read from there. All files stay without a limit.
+    pub local_bytes_max: Option<u64>,
     /// Streams with settings other than the defaults.
     pub streams: BTreeMap<Name, StreamConfig>,
 }
@@ -62,6 +72,9 @@ impl Default for Config {
             columns_max: COLUMNS_MAX,
             reserve_bytes: 0,
             index_rows_min: INDEX_ROWS_MIN,
+            takes_over: false,
+            grace_us: 3600 * 1_000_000,
+            local_bytes_max: None,
             streams: BTreeMap::new(),
         }
     }
@@ -151,6 +164,8 @@ pub(crate) type OnPoison = Arc<dyn Fn(&Error) + Send + Sync>;
 pub struct Options {
     /// File system.
     pub fs: Arc<dyn Fs>,
+    /// The object store of the sealed files, if the store has one.
+    pub depot: Option<Arc<dyn Depot>>,
     /// Clock.
     pub clock: Arc<dyn Clock>,
     /// Aggregator.
@@ -166,6 +181,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             fs: Arc::new(RealFs),
+            depot: None,
             clock: Arc::new(SystemClock),
             rollup_hook: Arc::new(NoRollups),
             config: Config::default(),

@@ -7,11 +7,14 @@ use std::sync::atomic::Ordering;
 use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Committed, Manifest, Pending};
-use crate::model::{Name, StreamKind};
+use crate::model::{Batch, Name, QUARANTINE, StreamKind};
 use crate::reader_registry::{self, Hold};
 use crate::rollup_hook::RollupMeta;
 use crate::seeded::{self, Bug};
 use crate::snapshot::Streams;
+
+/// Time after a failed creation of a stream in which no other one is tried.
+const CREATE_AGAIN_US: i64 = 10_000_000;
 
 /// The view that an edit has of the state.
 ///
@@ -95,7 +98,9 @@ impl Shared {
         }
         let removed = self.unlink_pending(&current.manifest);
         next.pending.retain(|p| !removed.contains(&p.path));
-        let commit = |next| manifest::commit(self.fs(), &self.data, Some(&current), next);
+        let owner = self.depot.as_ref();
+        let commit =
+            |next| manifest::commit_for(owner, self.fs(), &self.data, Some(&current), next);
         let outcome = make(next, &commit);
         if let Err(error @ Error::Unknown { .. }) = &outcome {
             self.poison(error);
@@ -104,6 +109,7 @@ impl Shared {
         // A second writer may have started while the version was written, and may or may not have
         // read it.
         self.check_lock()?;
+        self.dropped.lock().follow(&current.manifest);
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
         state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
@@ -134,16 +140,16 @@ impl Shared {
             holds.extend(live.map(|(hold, _)| *hold));
         }
         let free = |p: &&Pending| !holds.iter().any(|h| h.needs(p));
+        let is_elsewhere = |path: &str| self.depot.is_some() && !self.dropped.lock().is_gone(path);
         for pending in current.pending.iter().filter(free) {
             let path = self.data.join(&pending.path);
             match self.fs().remove(&path) {
-                Ok(()) => removed.push(pending.path.clone()),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                    removed.push(pending.path.clone())
-                }
-                Err(e) => {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                     tracing::warn!(path = %path.display(), error = %e, "could not remove a file; will try again")
                 }
+                // The manifest names it until it is deleted from the object store, too.
+                _ if is_elsewhere(&pending.path) => {}
+                _ => removed.push(pending.path.clone()),
             }
         }
         removed
@@ -159,7 +165,48 @@ impl Shared {
         }
     }
 
-    /// Creates a stream and its rollups in one edit.
+    /// Creates the streams of a batch that are missing, where that takes requests to an object
+    /// store: the thread of the client waits for them, and the log thread goes on.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] while the object store cannot be reached; nothing was created then.
+    pub(super) fn create_streams_of(&self, batch: &Batch) -> Result<()> {
+        if self.depot.is_none() {
+            return Ok(());
+        }
+        let quarantine = (!batch.quarantine.is_empty())
+            .then(|| Name::new(QUARANTINE).expect("BUG: the quarantine has a good name"));
+        let events = (batch.events.num_rows() > 0).then(|| (batch.stream.clone(), batch.kind));
+        let quarantine = quarantine.map(|name| (name, StreamKind::Quarantine));
+        for (name, kind) in events.into_iter().chain(quarantine) {
+            let missing = || !self.state.lock().streams.contains_key(&name);
+            if !missing() {
+                continue;
+            }
+            let mut failed = self.creating.lock();
+            let now_us = self.options.clock.elapsed_us();
+            if let Some((since_us, why)) = &*failed
+                && now_us - since_us < CREATE_AGAIN_US
+            {
+                return Err(Error::Overloaded { what: why.clone() });
+            }
+            if missing()
+                && let Err(error) = self.create_stream(&name, kind, 0)
+            {
+                if matches!(error, Error::Unknown { .. }) {
+                    return Err(error);
+                }
+                let why = format!("the stream {name} cannot be created now: {error}");
+                *failed = Some((self.options.clock.elapsed_us(), why.clone()));
+                return Err(Error::Overloaded { what: why });
+            }
+            *failed = None;
+        }
+        Ok(())
+    }
+
+    /// Creates a stream and its rollups in one edit, unless it is there. Its rollups begin at
+    /// `next_seq`, or at the end of what is visible if that is later.
     pub(super) fn create_stream(&self, name: &Name, kind: StreamKind, next_seq: u64) -> Result<()> {
         let now_us = self.now_us();
         let meta = self.options.config.stream_meta(name, kind, now_us);
@@ -174,7 +221,11 @@ impl Shared {
             })?;
         let columns = meta.clone();
         self.edit_and(
-            |manifest, _| {
+            |manifest, view| {
+                // Nobody creates a stream twice, but for one who looked before another did it.
+                if manifest.streams.contains_key(name) {
+                    return;
+                }
                 manifest.streams.insert(name.clone(), meta);
                 for rollup in new {
                     manifest.rollups.push(RollupMeta {
@@ -183,7 +234,7 @@ impl Shared {
                         stream: name.clone(),
                         definition: rollup.definition,
                         levels: rollup.levels,
-                        first_seq: next_seq,
+                        first_seq: next_seq.max(view.next_seq),
                         created_us: now_us,
                         floors: BTreeMap::new(),
                         history: None,
@@ -193,7 +244,8 @@ impl Shared {
                 }
             },
             |state| {
-                Arc::make_mut(&mut state.streams).insert(name.clone(), columns);
+                let streams = Arc::make_mut(&mut state.streams);
+                streams.entry(name.clone()).or_insert(columns);
             },
         )
     }

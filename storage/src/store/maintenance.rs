@@ -14,6 +14,7 @@ mod drop;
 mod erase;
 mod index;
 mod jobs;
+mod objects;
 mod part_rewrite;
 pub(super) mod quarantine;
 mod quiet;
@@ -248,6 +249,15 @@ impl Store {
     /// the commit.
     pub fn rebuild(&self, rollup: &Name, range: (i64, i64)) -> Result<Vec<Rebuilt>> {
         rebuild::run_rebuild(self.writable()?, rollup, range)
+    }
+
+    /// Deletes from the object store what nobody needs any more, and removes copies beyond the
+    /// limit from the disk. Maintenance does the same.
+    ///
+    /// # Errors
+    /// The error of the object store; the next run tries again.
+    pub fn tend_objects(&self) -> Result<()> {
+        self.writable()?.tend_objects()
     }
 
     /// Returns the log of maintenance jobs, past and running. Callers that do maintenance beyond

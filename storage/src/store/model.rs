@@ -10,12 +10,14 @@
 
 mod crowd;
 pub(crate) mod listing;
+mod machines;
 mod motley;
 mod oracle;
 mod pure;
 mod seeded;
 mod seen;
 mod settling;
+mod sim_depot;
 mod steps;
 mod world;
 

@@ -14,6 +14,7 @@ use super::{
     take_lock,
 };
 use crate::birth::Birth;
+use crate::depot::{self, DepotOwner, Tenure};
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
@@ -41,6 +42,7 @@ struct Begun {
     replay: Replay,
     items: u64,
     journal: Journal,
+    owner: Option<DepotOwner>,
 }
 
 impl Begun {
@@ -50,7 +52,12 @@ impl Begun {
             create_dir_durably(&*fs, data, &data.join(dir))?;
         }
         let now_us = options.clock.now_us();
-        let committed = newest(&*fs, data, now_us.div_euclid(1_000_000))?;
+        let tenure = tenure(&fs, data, options)?;
+        let owner = tenure.as_ref().map(|tenure| &tenure.owner);
+        let mut committed = newest(owner, &*fs, data, now_us.div_euclid(1_000_000))?;
+        if let Some(tag) = tenure.as_ref().and_then(|tenure| tenure.tag.clone()) {
+            committed.tag = Some(tag);
+        }
         let Recovered {
             memtable,
             streams,
@@ -73,7 +80,9 @@ impl Begun {
         opened.writer_epoch += 1;
         opened.clean = false;
         opened.next_seq = next_seq;
-        let committed = manifest::commit(&*fs, data, Some(&committed), opened)?;
+        let committed = manifest::commit_for(owner, &*fs, data, Some(&committed), opened)?;
+        let owner = tenure.map(|tenure| tenure.committed(&*fs, data));
+        let owner = owner.transpose()?;
         if let Err(error) = Birth::of(&committed.manifest).keep(&*fs, data) {
             tracing::warn!(%error, "could not write the store's id to STORE; the next start tries again");
         }
@@ -96,17 +105,26 @@ impl Begun {
             replay,
             items,
             journal,
+            owner,
         })
     }
 }
 
+/// Brings data directory and object store together, where the store has one.
+fn tenure(fs: &Arc<dyn Fs>, data: &Path, options: &Options) -> Result<Option<Tenure>> {
+    match &options.depot {
+        Some(depot) => depot::settle(fs, data, depot, options.config.takes_over).map(Some),
+        None => depot::refuse_without_depot(&**fs, data).map(|()| None),
+    }
+}
+
 /// Returns the newest manifest, or commits the first one of a new store.
-fn newest(fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
+fn newest(owner: Option<&DepotOwner>, fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
     let Some(found) = manifest::find_newest(fs, data)? else {
         manifest::refuse_headless(fs, data)?;
         let id = format!("{:032x}", rand::random::<u128>());
         let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
-        return manifest::commit(fs, data, None, new);
+        return manifest::commit_for(owner, fs, data, None, new);
     };
     if let Some(damaged) = &found.damaged {
         tracing::warn!(path = %damaged.path.display(), what = damaged.what, "the manifest was damaged; it is restored from its copy, the damaged file goes to the trash");
@@ -146,6 +164,7 @@ impl Store {
             replay,
             items,
             journal,
+            owner,
         } = begun;
         let next_seq = committed.manifest.next_seq;
         let mut segments = Vec::new();
@@ -171,6 +190,7 @@ impl Store {
             syncer: Arc::clone(journal.syncer()),
             reserve,
             options,
+            depot: owner,
             state: State {
                 streams: streams.into(),
                 memtable,
@@ -233,7 +253,7 @@ impl Drop for Watch {
     }
 }
 
-fn spawn(
+pub(super) fn spawn(
     shared: &Arc<Shared>,
     name: &'static str,
     run: impl FnOnce(&Arc<Shared>) + Send + 'static,

@@ -37,6 +37,7 @@ impl Store {
             syncer: Syncer::idle(data, next_seq),
             reserve: Reserve::of(&*fs, data, 0),
             options,
+            depot: None,
             state: State {
                 streams: recovered.streams.into(),
                 memtable: recovered.memtable,

@@ -218,7 +218,7 @@ fn write_files(
     if seeded::is(Bug::DirectorySyncSkipped) {
         return Ok(());
     }
-    written.sync_directories(shared)
+    written.publish(shared)
 }
 
 /// Builds the parts and tiles of a stream's events in memory. Nothing is written at low priority,

@@ -6,6 +6,7 @@
 //! ```text
 //! merging > parts > tiles > sealer > edits > state > the syncer's own
 //! indexing > indexes                       > state
+//! creating                         > edits > state
 //! ```
 //! * `state` guards [`State`]. It is held briefly and never across I/O. The condition `sealing`
 //!   belongs to it.
@@ -13,7 +14,7 @@
 //!   piece of work of its kind at a time, and is held across its I/O.
 //! * `access` admits one writer of `ACCESS`, and is held across its I/O. Its holder takes only the
 //!   syncer's own lock.
-//! * `directories`, `unwanted`, and the locks inside `derived`, `log` and `background_permits` are
+//! * `directories`, `unwanted`, `dropped`, and the locks inside `derived`, `log` and `background_permits` are
 //!   leaves: their holder takes no other lock of the store, and any other may be held when one of
 //!   them is taken.
 //! * A background permit is waited for while one of the locks before `edits` is held. So the
@@ -30,6 +31,7 @@ use super::followers::Followers;
 use super::reserve::Reserve;
 use super::{Counters, Options, WriterLock};
 use crate::background_permits::BackgroundPermits;
+use crate::depot::{DepotOwner, Dropped};
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
@@ -44,6 +46,7 @@ use crate::memtable::{Chunks, Memtable};
 use crate::model::Name;
 use crate::read_only_store::Held;
 use crate::reader_registry::Hold;
+use crate::seeded::{self, Bug};
 use crate::snapshot::{Snapshot, Streams};
 
 /// Free bytes below which a disk still counts as full after it has refused a batch.
@@ -124,10 +127,15 @@ pub(super) struct Shared {
     pub(super) replayed: u64,
     /// Epoch of this writer, in the names of its files.
     pub(super) epoch: u32,
+    /// The object store of which this is the writer, if there is one.
+    pub(super) depot: Option<DepotOwner>,
 
     // Locks, as the header of this file orders them.
     /// Admits one merge of parts; it holds `parts` only while it commits.
     pub(super) merging: Mutex<()>,
+    /// Admits one creation of a stream by the thread of a client; its holder takes `edits`. The
+    /// time and the reason of the last one that failed.
+    pub(super) creating: Mutex<Option<(i64, String)>>,
     /// Admits one job that replaces, drops, detaches or attaches parts.
     pub(super) parts: Mutex<()>,
     /// Admits one job that replaces or drops sections of tiles.
@@ -159,6 +167,10 @@ pub(super) struct Shared {
     pub(super) derived: Arc<Memo>,
     /// True once [`Options::on_poison`] has been called.
     pub(super) poison_reported: AtomicBool,
+    /// What this writer has dropped from its object store.
+    pub(super) dropped: Mutex<Dropped>,
+    /// True once the orphans of earlier writers are deleted from the object store.
+    pub(super) swept: AtomicBool,
     /// Log of maintenance.
     pub(super) log: JobLog,
     /// Permits for background work.
@@ -179,6 +191,7 @@ pub(super) struct Shared {
 pub(super) struct Opened<'a> {
     pub(super) data: &'a Path,
     pub(super) options: Options,
+    pub(super) depot: Option<DepotOwner>,
     pub(super) state: State,
     pub(super) syncer: Arc<Syncer>,
     pub(super) reserve: Reserve,
@@ -194,11 +207,13 @@ impl Shared {
         let manifest = &opened.state.committed.manifest;
         Self {
             epoch: manifest.writer_epoch,
+            depot: opened.depot,
             next_file: AtomicU64::new(manifest.next_file),
             data: opened.data.into(),
             torn_bytes: opened.torn_bytes,
             replayed: opened.replayed,
             merging: Mutex::new(()),
+            creating: Mutex::default(),
             access: Mutex::new(()),
             parts: Mutex::new(()),
             tiles: Mutex::new(()),
@@ -213,6 +228,8 @@ impl Shared {
             syncer: opened.syncer,
             derived: Arc::default(),
             poison_reported: AtomicBool::new(false),
+            dropped: Mutex::default(),
+            swept: AtomicBool::new(false),
             log: opened.log,
             background_permits: BackgroundPermits::new(Arc::clone(&opened.options.clock)),
             reserve: opened.reserve,
@@ -252,6 +269,7 @@ impl Shared {
         Snapshot {
             data: self.data.clone(),
             fs: Arc::clone(&self.options.fs),
+            depot: self.options.depot.clone(),
             manifest: Arc::clone(&state.committed.manifest),
             streams: Arc::clone(&state.streams),
             chunks: Chunks::new(),
@@ -264,8 +282,13 @@ impl Shared {
 
     /// Returns a new file id, each only once.
     pub(super) fn new_file(&self) -> FileId {
+        let epoch = if seeded::is(Bug::EpochUnnamed) {
+            1
+        } else {
+            self.epoch
+        };
         FileId {
-            epoch: self.epoch,
+            epoch,
             number: self.next_file.fetch_add(1, Ordering::SeqCst),
         }
     }

@@ -87,12 +87,22 @@ impl StagedFiles {
         Ok(full)
     }
 
-    /// Makes the names of the files durable.
-    pub(super) fn sync_directories(&self, shared: &Shared) -> Result<()> {
+    /// Makes the names of the files durable: from now on a manifest may name them. Where there is an
+    /// object store the files are put there, so that the edit need not wait for that.
+    pub(super) fn publish(&self, shared: &Shared) -> Result<()> {
         for directory in &self.directories {
             shared.fs().sync_dir(directory).at("sync", directory)?;
         }
-        Ok(())
+        let Some(owner) = &shared.depot else {
+            return Ok(());
+        };
+        let name = |path: &'_ PathBuf| {
+            let name = path.strip_prefix(&shared.data).expect("BUG: a staged file");
+            name.to_str().expect("BUG: names are ASCII").to_owned()
+        };
+        let names: Vec<String> = self.paths.iter().map(name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        owner.put_early(shared.fs(), &shared.data, &names)
     }
 
     /// Removes the parts from index `from` on.
@@ -135,7 +145,7 @@ pub(super) fn write_images(
         for image in images.into_iter().filter(|i| i.events > 0) {
             files.push(written.write_tile(shared, rollup, image)?);
         }
-        written.sync_directories(shared)?;
+        written.publish(shared)?;
         Ok(files)
     };
     let outcome = write().and_then(commit);

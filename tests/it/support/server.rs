@@ -99,6 +99,16 @@ impl Server {
         }
     }
 
+    /// Starts a server with further arguments; returns its output when it serves nothing.
+    pub(crate) fn try_start_as(
+        data: &str,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, Output> {
+        let args: Vec<&str> = ["serve", data].iter().chain(flags).copied().collect();
+        Self::try_start_with(command(), &args, data, environment)
+    }
+
     /// Starts a server whose questions read the stores of these peers, too.
     #[track_caller]
     pub(crate) fn start_over(data: &str, peers: &[&str]) -> Self {

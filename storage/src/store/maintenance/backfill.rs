@@ -182,7 +182,7 @@ impl StepFiles {
                 rollup: rollup.name.to_string(),
                 source,
             }),
-            (None, Ok(())) => self.written.sync_directories(shared),
+            (None, Ok(())) => self.written.publish(shared),
         };
         if let Err(error) = &outcome {
             self.written.discard(shared, error);

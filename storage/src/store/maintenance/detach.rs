@@ -58,6 +58,7 @@ fn detach(
     range_us: (i64, i64),
     dry: bool,
 ) -> Result<PartitionReport> {
+    shared.refuse_with_objects("detaching")?;
     shared.check_stream(stream)?;
     let _one_at_a_time = shared.parts.lock();
     shared.with_reserve(|| seal::seal(shared))?;
@@ -172,6 +173,7 @@ fn take_out(manifest: &mut Manifest, leaving: Vec<DetachedPartition>) {
 }
 
 fn attach(shared: &Shared, stream: &Name, (from_us, to_us): (i64, i64)) -> Result<PartitionReport> {
+    shared.refuse_with_objects("attaching")?;
     shared.check_stream(stream)?;
     let _one_at_a_time = shared.parts.lock();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);

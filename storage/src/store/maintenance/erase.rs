@@ -260,7 +260,7 @@ impl Erasure<'_> {
             recounts.push(recounting.recount(days)?);
         }
         if !seeded::is(Bug::ErasedUnsynced) {
-            written.sync_directories(shared)?;
+            written.publish(shared)?;
         }
         let report = self.report_of(&now.manifest, found, &kept, recounts.len());
         let now_us = shared.now_us();

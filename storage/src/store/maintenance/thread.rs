@@ -58,6 +58,7 @@ fn run_once(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()>
     disk_forecast::sample(shared);
     // The last reader of a file may have gone long ago, with no edit since.
     shared.remove_unreferenced();
+    shared.tend_objects()?;
     retain_in_background(shared, trust)?;
     if let Some(now_us) = trusted_time(shared, trust) {
         run_retain_levels(shared, now_us)?;

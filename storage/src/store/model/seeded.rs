@@ -9,6 +9,8 @@ const HISTORIES: &str = "store::model::a_history_keeps_its_promises_over_kills_a
 const TWO_WRITERS: &str =
     "store::lock::tests::of_two_writers_that_meet_at_any_moment_neither_loses_what_it_acknowledged";
 const REPAIRS: &str = "repair::tests::whatever_is_damaged_or_gone_every_sound_event_is_had_back_and_no_number_is_given_twice";
+const MACHINES: &str =
+    "store::model::machines::machines_with_one_object_store_lose_nothing_that_is_sealed";
 const RESERVE: &str = "store::reserve::tests::nobody_takes_events_into_the_room_that_was_kept_back";
 
 /// Returns the test that finds a bug; histories have one writer at a time.
@@ -17,6 +19,12 @@ fn test_of(bug: Bug) -> &'static str {
         Bug::LockUnchecked => TWO_WRITERS,
         Bug::GapForgotten => REPAIRS,
         Bug::ReserveTaken => RESERVE,
+        Bug::RefusalBelieved
+        | Bug::TimeoutBelieved
+        | Bug::EpochUnnamed
+        | Bug::OrphansOfAnyEpoch
+        | Bug::PutAfterCommit
+        | Bug::DroppedAtOnce => MACHINES,
         _ => HISTORIES,
     }
 }
@@ -69,6 +77,11 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::ManifestCopySkipped => &["the manifest is in one place alone"],
         Bug::GapForgotten => &[" after "],
         Bug::ReserveTaken => &["no room yet"],
+        Bug::RefusalBelieved | Bug::TimeoutBelieved => {
+            &["superseded by itself", "the owner is refused"]
+        }
+        Bug::EpochUnnamed => &["is corrupt", "Corrupt", "is there: "],
+        Bug::OrphansOfAnyEpoch | Bug::PutAfterCommit | Bug::DroppedAtOnce => &["is there: Io"],
         Bug::LockUnchecked => &["acknowledged and lost", "is corrupt", "opens after both"],
     }
 }

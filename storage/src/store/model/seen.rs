@@ -119,6 +119,7 @@ pub(super) fn at_rest(fs: &SimFs, data: &Path, known: &mut Known) -> Option<Seen
     let snapshot = Snapshot {
         data: data.into(),
         fs: Arc::new(fs.clone()),
+        depot: None,
         manifest: committed.manifest,
         streams: found.streams.into(),
         chunks: found.memtable.chunks(),
@@ -183,7 +184,7 @@ fn detached(snapshot: &Snapshot, parts: &mut Events, known: &mut Known) -> BTree
 
 /// Returns the events that the tiles count, which are the same at every level except below its
 /// floor.
-fn tiles(snapshot: &Snapshot) -> Events {
+pub(super) fn tiles(snapshot: &Snapshot) -> Events {
     let manifest = snapshot.manifest();
     let mut levels = LEVELS.map(|_| Events::new());
     for tile in &manifest.tiles {

@@ -44,6 +44,7 @@ fn options(fs: &SimFs) -> Options {
     let name = Name::new(STREAM).expect("a name");
     Options {
         fs: Arc::new(fs.clone()),
+        depot: None,
         clock: Arc::new(ManualClock::at(RECEIVED_US)),
         rollup_hook: Arc::new(Listing),
         config: Config {

@@ -149,7 +149,7 @@ impl PartsCompaction<'_> {
             for parts in merges {
                 gone.extend(self.merge(sealed, parts, &mut written)?);
             }
-            written.sync_directories(self.shared)
+            written.publish(self.shared)
         };
         let worked = work();
         self.permit = None;

@@ -1,0 +1,312 @@
+//! The start of a writer: data directory and object store are brought together.
+//!
+//! # Invariants
+//! 1. Only the data directory that `CURRENT` names goes on with what it holds. Its manifest is
+//!    that of `CURRENT` or the one before it, which the version in the object store follows.
+//! 2. A directory whose writer was superseded is refused: its journal has events that the store
+//!    does not know, and none of the numbers in it are its own any more.
+//! 3. An empty directory takes over what is sealed. The unsealed events of the writer before are
+//!    in that one's journal alone, so this needs consent unless there are none. The sequence goes
+//!    on past every number that they may have.
+//! 4. Each step may be the last: the mark (`depot/mark.rs`) says how far the directory has come,
+//!    and a directory that adopts holds nothing of its own until its first commit.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::commit::{self, DepotOwner, Pointer, Published, failed};
+use super::mark::{Mark, Stage};
+use super::{Content, Depot, Tag};
+use crate::env::{Fs, IoContext};
+use crate::error::{Error, Result};
+use crate::file::{FileRef, FileWriter, create_dir_durably};
+use crate::journal::{self, Journal, Previous};
+use crate::manifest::{self, Committed, Manifest};
+
+/// Sequence numbers skipped by a take-over: far more than a writer may have given since its last
+/// commit, which is at most minutes ago by its memory alone.
+const TAKEN_OVER_SKIP: u64 = 1 << 32;
+/// Files that are open at once while they are put.
+const PUT_FILES: usize = 64;
+/// Bytes of a file that are fetched at once.
+const PIECE_BYTES: u64 = 8 << 20;
+
+/// A writer's hold of an object store, before its first commit there.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) owner: DepotOwner,
+    /// The `CURRENT` that its first commit replaces.
+    pub(crate) tag: Option<Tag>,
+    mark: Mark,
+}
+
+impl Tenure {
+    /// Records that the writer has committed.
+    pub(crate) fn committed(mut self, fs: &dyn Fs, data: &Path) -> Result<DepotOwner> {
+        if self.mark.stage != Stage::Attached {
+            self.mark.stage = Stage::Attached;
+            self.mark.keep(fs, data)?;
+        }
+        Ok(self.owner)
+    }
+}
+
+/// Brings a data directory, of which the caller has the lock, to where a writer can begin.
+///
+/// # Errors
+/// [`Error::Invalid`] with the remedy when the directory and the object store do not belong
+/// together, or the writer there has unsealed events and `takes_over` is not set.
+pub(crate) fn settle(
+    fs: &Arc<dyn Fs>,
+    data: &Path,
+    depot: &Arc<dyn Depot>,
+    takes_over: bool,
+) -> Result<Tenure> {
+    let marked = Mark::read(&**fs, data)?;
+    if let Some(mark) = marked.as_ref().filter(|mark| mark.url != depot.url()) {
+        return Err(Error::invalid(format!(
+            "{} keeps its sealed files in {}, and objects of [storage] is {}",
+            data.display(),
+            mark.url,
+            depot.url()
+        )));
+    }
+    let here = manifest::find_newest(&**fs, data)?.map(|found| found.committed);
+    let there = commit::newest(&**depot)?;
+    let side = Side {
+        fs,
+        data,
+        depot,
+        marked,
+    };
+    match (here, there) {
+        (here, None) => side.attach(here.as_ref()),
+        (here, Some(there)) if side.is_owner(&there.pointer) => side.go_on(here.as_ref(), &there),
+        (here, Some(there)) => {
+            side.check_adoption(here.is_some(), &there, takes_over)?;
+            side.adopt(&there)
+        }
+    }
+}
+
+/// The two sides, and the mark of the directory.
+struct Side<'a> {
+    fs: &'a Arc<dyn Fs>,
+    data: &'a Path,
+    depot: &'a Arc<dyn Depot>,
+    marked: Option<Mark>,
+}
+
+impl Side<'_> {
+    fn is_owner(&self, pointer: &Pointer) -> bool {
+        let id = self.marked.as_ref().map(|mark| &mark.id);
+        id == Some(&pointer.current.owner)
+    }
+
+    fn invalid(&self, what: &str) -> Error {
+        Error::invalid(format!(
+            "{} and {}: {what}",
+            self.data.display(),
+            self.depot.url()
+        ))
+    }
+
+    /// Returns the hold, and records its stage first.
+    fn tenure(self, stage: Stage, tag: Option<Tag>) -> Result<Tenure> {
+        let url = self.depot.url().to_owned();
+        let new = || Mark {
+            id: format!("{:032x}", rand::random::<u128>()),
+            stage,
+            url,
+        };
+        let mut mark = self.marked.unwrap_or_else(new);
+        mark.stage = stage;
+        mark.keep(&**self.fs, self.data)?;
+        let owner = DepotOwner::new(Arc::clone(self.depot), mark.id.clone());
+        Ok(Tenure { owner, tag, mark })
+    }
+
+    /// Brings a store, or none yet, to an object store that holds nothing.
+    fn attach(self, here: Option<&Committed>) -> Result<Tenure> {
+        let stage = self.marked.as_ref().map(|mark| mark.stage);
+        if matches!(stage, Some(Stage::Attached | Stage::Adopting)) {
+            return Err(self.invalid(
+                "CURRENT is missing in the object store, and this store has committed there; restore the object, or give the store another prefix after removing the file OBJECTS",
+            ));
+        }
+        let refused = |e| failed(&**self.depot, "check", "CURRENT", e);
+        self.depot.check_conditions().map_err(refused)?;
+        // The first commit puts all files.
+        if here.is_some() {
+            tracing::info!(
+                url = self.depot.url(),
+                "bringing all sealed files to the object store"
+            );
+        }
+        self.tenure(Stage::Attaching, None)
+    }
+
+    /// Goes on as the writer that has committed last.
+    fn go_on(self, here: Option<&Committed>, there: &Published) -> Result<Tenure> {
+        let committed = &there.committed;
+        let is_same = here.is_some_and(|here| here.crc == committed.crc);
+        let follows = here.is_some_and(|here| {
+            let next = (here.manifest.version + 1, here.crc);
+            next == (committed.manifest.version, committed.manifest.previous_crc)
+        });
+        // Without a manifest there is nothing that could contradict.
+        if here.is_some() && !is_same && !follows {
+            return Err(self.invalid(
+                "the manifest of the directory is not of the version in the object store, nor the one before; restore the directory as it was, or start in an empty one",
+            ));
+        }
+        if !is_same {
+            self.write_here(there)?;
+        }
+        let stage = self.marked.as_ref().map_or(Stage::Attached, |m| m.stage);
+        self.tenure(stage, Some(there.pointer.tag.clone()))
+    }
+
+    fn check_adoption(&self, has_store: bool, there: &Published, takes_over: bool) -> Result<()> {
+        let stage = self.marked.as_ref().map(|mark| mark.stage);
+        let host = &there.pointer.current.host;
+        match stage {
+            Some(Stage::Adopting) => {}
+            None if !has_store => manifest::refuse_headless(&**self.fs, self.data)?,
+            None => {
+                return Err(self.invalid(
+                    "there is another store in each; use an empty directory, or another prefix",
+                ));
+            }
+            Some(_) => {
+                return Err(self.invalid(&format!(
+                    "a writer on {host} has taken over; the unsealed events of this directory are in its journal alone. Keep it, and serve from an empty directory"
+                )));
+            }
+        }
+        if is_sealed(&there.committed.manifest) || takes_over {
+            return Ok(());
+        }
+        Err(self.invalid(&format!(
+            "the writer on {host} has events that are not sealed, in its journal alone. Stop it and serve there, or leave them behind with --take-over"
+        )))
+    }
+
+    /// Makes a store of the directory that holds what is sealed, and a journal that begins behind
+    /// all numbers of the writer before.
+    fn adopt(self, there: &Published) -> Result<Tenure> {
+        let (fs, data, depot) = (self.fs, self.data, self.depot);
+        let manifest = &there.committed.manifest;
+        let tenure = self.tenure(Stage::Adopting, Some(there.pointer.tag.clone()))?;
+        // Another attempt may have left these; nobody was told of anything in them.
+        for folder in [manifest::DIR, manifest::COPY_DIR, journal::DIR] {
+            clear(&**fs, &data.join(folder))?;
+        }
+        let skipped = if is_sealed(manifest) {
+            0
+        } else {
+            TAKEN_OVER_SKIP
+        };
+        create_dir_durably(&**fs, data, &data.join(journal::DIR))?;
+        let previous = Previous {
+            segment: manifest.journal_floor.max(1) - 1,
+            ..Previous::default()
+        };
+        Journal::begin(
+            Arc::clone(fs),
+            data,
+            &manifest.store_id,
+            manifest.writer_epoch.into(),
+            previous,
+            manifest.next_seq + skipped,
+        )?;
+        let side = Side {
+            fs,
+            data,
+            depot,
+            marked: None,
+        };
+        side.write_here(there)?;
+        Ok(tenure)
+    }
+
+    /// Writes the version of the object store into the directory, and the files that a start
+    /// reads.
+    fn write_here(&self, there: &Published) -> Result<()> {
+        let manifest = &there.committed.manifest;
+        for file in &manifest.identities {
+            bring(&**self.fs, self.data, &**self.depot, file)?;
+        }
+        manifest::write_version(&**self.fs, self.data, manifest, &there.bytes)
+    }
+}
+
+/// Returns whether no event can be in a journal alone.
+fn is_sealed(manifest: &Manifest) -> bool {
+    manifest.clean && manifest.next_seq == manifest.sealed_seq
+}
+
+/// Removes the files of a folder.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody was told of anything in them"
+)]
+fn clear(fs: &dyn Fs, folder: &Path) -> Result<()> {
+    if !fs.exists(folder) {
+        return Ok(());
+    }
+    for name in fs.list(folder).at("list", folder)? {
+        let path = folder.join(name);
+        fs.remove(&path).at("remove", &path)?;
+    }
+    fs.sync_dir(folder).at("sync", folder)
+}
+
+/// Puts files of the data directory.
+pub(crate) fn put_files(fs: &dyn Fs, data: &Path, depot: &dyn Depot, names: &[&str]) -> Result<()> {
+    for some in names.chunks(PUT_FILES) {
+        let open = |name: &&str| {
+            let path = data.join(name);
+            fs.open_read(&path).at("open", &path)
+        };
+        let files: Vec<_> = some.iter().map(open).collect::<Result<_>>()?;
+        let contents = files.iter().map(|file| Content::File(&**file));
+        let objects: Vec<_> = some.iter().copied().zip(contents).collect();
+        let named = some.first().copied().unwrap_or_default();
+        depot
+            .put_all(&objects)
+            .map_err(|e| failed(depot, "put", named, e))?;
+    }
+    Ok(())
+}
+
+/// Fetches a file into the data directory, unless it is there.
+pub(super) fn bring(fs: &dyn Fs, data: &Path, depot: &dyn Depot, file: &FileRef) -> Result<()> {
+    let path = data.join(&file.path);
+    if fs.exists(&path) {
+        return Ok(());
+    }
+    let folder = path.parent().expect("BUG: a file lies in a directory");
+    create_dir_durably(fs, data, folder)?;
+    let mut writer = FileWriter::create(fs, &path)?;
+    let mut at = 0;
+    while at < file.len {
+        let end = file.len.min(at + PIECE_BYTES);
+        let piece: Vec<_> = std::iter::once(at..end).collect();
+        let read = depot.get(&file.path, &piece);
+        for piece in read.map_err(|e| failed(depot, "get", &file.path, e))? {
+            writer.put(&piece)?;
+        }
+        at = end;
+    }
+    let found = writer.finish_as(file.path.clone())?;
+    fs.sync_dir(folder).at("sync", folder)?;
+    if (found.len, found.crc) == (file.len, file.crc) {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        path,
+        offset: 0,
+        what: "it came from the object store with another checksum than the manifest's".into(),
+    })
+}

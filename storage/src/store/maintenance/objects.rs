@@ -1,0 +1,89 @@
+//! The object store behind a store: what nobody needs there is deleted, and what is there need not
+//! be on the disk.
+//!
+//! # Invariant
+//! A file of a committed manifest is in the object store, so its copy on the disk may go. The
+//! checkpoints of identities stay, since a start reads them from the disk.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::depot::delete_orphans;
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::seeded::{self, Bug};
+use crate::store::Shared;
+
+impl Shared {
+    /// Refuses an operation that needs all files on the disk.
+    pub(in crate::store) fn refuse_with_objects(&self, what: &str) -> Result<()> {
+        match &self.depot {
+            None => Ok(()),
+            Some(owner) => Err(Error::invalid(format!(
+                "{what} needs all files of the store on the disk, and this one has them in {}",
+                owner.depot.url()
+            ))),
+        }
+    }
+
+    /// Deletes from the object store what nobody needs, and removes copies beyond the limit from
+    /// the disk.
+    pub(in crate::store) fn tend_objects(&self) -> Result<()> {
+        let Some(owner) = &self.depot else {
+            return Ok(());
+        };
+        let depot = &*owner.depot;
+        let manifest = Arc::clone(&self.state.lock().committed.manifest);
+        if !self.swept.load(Ordering::SeqCst) || seeded::is(Bug::OrphansOfAnyEpoch) {
+            let count = delete_orphans(depot, &manifest)?;
+            if count > 0 {
+                tracing::info!(
+                    count,
+                    url = depot.url(),
+                    "deleted objects of earlier writers that no manifest names"
+                );
+            }
+            self.swept.store(true, Ordering::SeqCst);
+        }
+        let grace_us = match seeded::is(Bug::DroppedAtOnce) {
+            true => 0,
+            false => self.options.config.grace_us,
+        };
+        let now_us = self.options.clock.elapsed_us();
+        let due = self.dropped.lock().due(&manifest, now_us, grace_us);
+        if !due.is_empty() {
+            depot.delete(&due).map_err(|source| Error::Io {
+                op: "delete",
+                path: depot.url().into(),
+                source,
+            })?;
+            self.dropped.lock().deleted(due);
+        }
+        self.remove_copies(&manifest);
+        Ok(())
+    }
+
+    /// Removes the copies of the oldest files beyond the limit of bytes.
+    fn remove_copies(&self, manifest: &Manifest) {
+        let Some(limit) = self.options.config.local_bytes_max else {
+            return;
+        };
+        let tiles = manifest.tiles.iter().flat_map(|tile| &tile.files);
+        let tiles = tiles.map(|tile| (i64::MAX, &tile.file));
+        let parts = manifest.parts.iter().map(|part| (part.time.1, &part.file));
+        let mut files: Vec<_> = parts.chain(tiles).collect();
+        files.sort_by_key(|(until, file)| (Reverse(*until), Reverse(&file.path)));
+        let mut bytes = 0;
+        for (_, file) in files {
+            bytes += file.len;
+            let path = self.data.join(&file.path);
+            if bytes > limit
+                && self.fs().exists(&path)
+                && let Err(error) = self.fs().remove(&path)
+            {
+                tracing::warn!(path = %path.display(), %error, "could not remove a copy of a file in the object store");
+            }
+        }
+    }
+}
