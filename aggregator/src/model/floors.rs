@@ -34,6 +34,7 @@ impl Days {
         let cascade = Cascade::new(config.expect("a configuration")).expect("a cascade");
         let clock = Arc::new(ManualClock::at(START_US));
         let options = Options {
+            depot: None,
             fs: Arc::new(SimFs::new()),
             clock: Arc::clone(&clock) as Arc<dyn storage::Clock>,
             rollup_hook: Arc::new(cascade),

@@ -247,10 +247,6 @@ fn is_sealed(manifest: &Manifest) -> bool {
 }
 
 /// Removes the files of a folder.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nobody was told of anything in them"
-)]
 fn clear(fs: &dyn Fs, folder: &Path) -> Result<()> {
     if !fs.exists(folder) {
         return Ok(());

@@ -330,7 +330,7 @@ impl Machines {
 /// Returns the identity of a batch, which no other one has.
 fn identity(times: &[i64]) -> Identity {
     Identity::Range {
-        producer: format!("p{}", times[0]).into(),
+        producer: format!("p{}", times[0]),
         from: 0,
         to: times.len() as u64,
         content: 1,
