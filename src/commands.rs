@@ -233,7 +233,10 @@ fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> 
     let data = context.directory(args.data_dir, why)?;
     context.config.server.read_only = args.read_only || args.reader;
     context.config.server.is_reader = args.reader;
-    context.config.server.takes_over = args.take_over;
+    context.config.server.adoption = match args.take_over {
+        true => storage::Adoption::Any,
+        false => storage::Adoption::Sealed,
+    };
     let needs = [("--reader", args.reader), ("--take-over", args.take_over)];
     if let Some((flag, _)) = needs.iter().find(|(_, is_given)| *is_given)
         && context.config.storage.objects.is_none()

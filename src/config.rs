@@ -411,7 +411,7 @@ impl Config {
             reserve_bytes: self.storage.reserve.0,
             index_rows_min: storage::INDEX_ROWS_MIN,
             streams: streams.collect(),
-            takes_over: self.server.takes_over,
+            adoption: self.server.adoption,
             grace_us: self.storage.objects_grace.micros(),
             local_bytes_max: Some(self.storage.local_bytes_max.0).filter(|bytes| *bytes > 0),
             ..storage::Config::default()

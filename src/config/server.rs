@@ -58,9 +58,9 @@ pub(crate) struct Server {
     /// Reads the store in the object store alone; set on the command line alone.
     #[serde(skip)]
     pub(crate) is_reader: bool,
-    /// Takes over a store whose writer has unsealed events; set on the command line alone.
+    /// Permission to take over a store in the object store; set by `serve` alone.
     #[serde(skip)]
-    pub(crate) takes_over: bool,
+    pub(crate) adoption: storage::Adoption,
 }
 
 impl Default for Server {
@@ -86,7 +86,7 @@ impl Default for Server {
             insecure_plaintext: false,
             read_only: false,
             is_reader: false,
-            takes_over: false,
+            adoption: storage::Adoption::No,
         }
     }
 }

@@ -28,13 +28,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::access_file;
-use crate::depot;
 use crate::detached::{Card, card_path};
 use crate::env::{Clock, Fs, IoContext};
 use crate::error::{Error, Result, is_full};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::journal;
 use crate::manifest::{self, DetachedPartition, Manifest};
+use crate::objects;
 use crate::read_only_store;
 use crate::seeded::{self, Bug};
 use crate::store::take_lock;
@@ -86,7 +86,7 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     let begun_us = clock.elapsed_us();
     check_place(&**fs, data, to)?;
     let remedy = "copy the objects of that prefix instead, CURRENT first";
-    depot::refuse_marked(&**fs, data, ("a backup", remedy))?;
+    objects::refuse_marked(&**fs, data, ("a backup", remedy))?;
     let (held, committed) = read_only_store::hold(fs, data, clock.now_us())?;
     let mut work = Backup {
         fs: &**fs,

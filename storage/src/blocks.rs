@@ -59,6 +59,12 @@ impl CheckedFile {
         self.file.len
     }
 
+    /// Returns whether reads come from this machine, and not from an object store.
+    pub fn is_local(&self) -> bool {
+        let is_kept = || self.snapshot.fs.exists(&self.path);
+        self.held.is_some() || self.snapshot.depot.is_none() || is_kept()
+    }
+
     /// Returns the number of bytes read from the disk so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read

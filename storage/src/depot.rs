@@ -1,53 +1,21 @@
-//! The object store in which a store keeps its sealed files, where it has one.
-//!
-//! The data directory stays: it holds the journal, the indexes, and copies of sealed files. What
-//! counts is in the object store, under one prefix:
-//!
-//! ```text
-//! streams/…  rollups/…  identities/…        sealed files, by the names that they have in the directory
-//! manifest/VERSION-NONCE.manifest           bodies of manifests
-//! CURRENT                                   the pointer to the newest body: writing it is the commit
-//! ```
-//!
-//! # Invariants
-//! 1. `CURRENT` changes by compare-and-swap alone, and each content of it has a nonce of its own.
-//!    So one of several writers commits, and a writer recognises its own commit when the answer
-//!    was lost or says that it lost (`depot/commit.rs`).
-//! 2. A file is in the object store before a manifest names it, and its name never stands for
-//!    other bytes (`file_id.rs`). Putting it twice, or late, changes nothing.
-//! 3. A writer takes its epoch by a commit (`store/open.rs`). After that no writer of a lower
-//!    epoch commits, so files of lower epochs that the manifest does not know belong to nobody.
-//! 4. A file that a commit dropped is deleted once that commit is certain and
-//!    [`crate::store::Config::grace_us`] have passed by the writer's own clock, which counts from
-//!    its start. A reader that is slower gets an error, never other bytes.
-//! 5. The manifest in the data directory is that of `CURRENT`, or the one before it: the commit
-//!    comes first, and the next start writes what is missing (`depot/adopt.rs`).
+//! An object store under one prefix: its few calls, and the one that S3's protocol reaches.
 
-mod adopt;
-mod commit;
-mod current;
 mod fetched;
-mod garbage;
-mod mark;
 mod s3;
 
-pub(crate) use adopt::{Tenure, settle};
-pub(crate) use commit::{DepotOwner, Published, failed, newest, pointer};
 pub(crate) use fetched::FetchedRuns;
-pub(crate) use garbage::{Dropped, delete_orphans};
-#[cfg(test)]
-pub(crate) use mark::owner_id;
-pub(crate) use mark::{refuse_marked, refuse_without_depot};
 pub use s3::{CacheSettings, S3Depot, S3Settings};
 
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::env::FsFile;
+use crate::error::Error;
 
 /// The version of `CURRENT` that the object store has given: its `ETag`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,4 +95,22 @@ pub trait Depot: Send + Sync + Debug {
     fn pause(&self, attempt: u32) {
         std::thread::sleep(Duration::from_millis(50 << attempt.min(6)));
     }
+}
+
+/// Adds the call and the object to an error.
+pub(crate) fn failed(depot: &dyn Depot, op: &'static str, name: &str, source: io::Error) -> Error {
+    let path = object_path(depot, name);
+    // Its text may begin with the address.
+    let text = source.to_string();
+    let bare = text.strip_prefix(&format!("{}: ", path.display()));
+    let source = match bare {
+        Some(reason) => io::Error::new(source.kind(), reason.to_owned()),
+        None => source,
+    };
+    Error::Io { op, path, source }
+}
+
+/// Returns the address of an object.
+pub(crate) fn object_path(depot: &dyn Depot, name: &str) -> PathBuf {
+    PathBuf::from(format!("{}/{name}", depot.url()))
 }

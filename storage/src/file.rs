@@ -59,14 +59,25 @@ pub(crate) fn write_durably(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<u3
     Ok(file.finish(Naming::Replace)?.crc)
 }
 
-/// As [`write_durably`], at a path where there is no file yet, under a temporary name that ends
-/// in `writer`: two writers that each take the other for dead never write to one file.
+/// Writes a file durably under a temporary name that ends in `writer`: two writers that each take
+/// the other for dead never write to one file. [`name_new`] gives it its name.
+pub(crate) fn prepare_new<'a>(
+    fs: &'a dyn Fs,
+    path: &Path,
+    bytes: &[u8],
+    writer: u64,
+) -> Result<FileWriter<'a>> {
+    let mut file = FileWriter::create_as(fs, path, &format!(".{writer:x}.tmp"))?;
+    file.put(bytes)?;
+    file.complete()?;
+    Ok(file)
+}
+
+/// Names a prepared file, at a path where there is no file yet.
 ///
 /// # Errors
 /// [`Error::Io`] of the kind `AlreadyExists` when there is a file; it stays as it is.
-pub(crate) fn write_new_durably(fs: &dyn Fs, path: &Path, bytes: &[u8], writer: u64) -> Result<()> {
-    let mut file = FileWriter::create_as(fs, path, &format!(".{writer:x}.tmp"))?;
-    file.put(bytes)?;
+pub(crate) fn name_new(file: FileWriter<'_>) -> Result<()> {
     file.finish(Naming::New).map(|_| ())
 }
 
@@ -157,6 +168,7 @@ pub(crate) struct FileWriter<'a> {
     unwritten: Vec<u8>,
     /// The error of a failed write: callers that write through [`Write`] get its text only.
     failed: Option<Error>,
+    is_complete: bool,
 }
 
 impl<'a> FileWriter<'a> {
@@ -181,6 +193,7 @@ impl<'a> FileWriter<'a> {
             sums: Sums::default(),
             unwritten: Vec::new(),
             failed: None,
+            is_complete: false,
         }
     }
 
@@ -227,8 +240,12 @@ impl<'a> FileWriter<'a> {
         self.failed.take()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the helper itself")]
-    fn finish(mut self, naming: Naming) -> Result<Sums> {
+    /// Makes the content durable under the temporary name; nothing can be added then. A disk that
+    /// is full shows here.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        if self.is_complete {
+            return Ok(());
+        }
         if !self.unwritten.is_empty() || self.sums.len == 0 {
             self.flush_unwritten()?;
         }
@@ -237,6 +254,13 @@ impl<'a> FileWriter<'a> {
             file.sync_data().at("sync", &self.temporary)?;
         }
         self.compare()?;
+        self.is_complete = true;
+        Ok(())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the helper itself")]
+    fn finish(mut self, naming: Naming) -> Result<Sums> {
+        self.complete()?;
         let renamed = match naming {
             Naming::Replace => self.fs.rename(&self.temporary, &self.path),
             Naming::New => self.fs.rename_new(&self.temporary, &self.path),

@@ -44,6 +44,7 @@ mod manifest;
 mod memo;
 mod memtable;
 mod model;
+mod objects;
 mod part;
 mod read_only_store;
 mod reader_registry;
@@ -98,6 +99,7 @@ pub use model::{
     Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields,
     arrow_schema, fits_float,
 };
+pub use objects::Adoption;
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;
 pub use repair::{RepairReport, repair};

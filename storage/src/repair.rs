@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::check::{check_part, check_tile};
-use crate::depot;
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
 use crate::file::{FileRef, create_dir_durably, write_durably};
@@ -29,6 +28,7 @@ use crate::identity;
 use crate::job_log::{Job, JobLog, Said};
 use crate::journal::{self, Group, Journal, Salvage, salvage};
 use crate::manifest::{self, Committed, Found, Manifest, PartMeta, Pending, TileFile};
+use crate::objects;
 use crate::record::Record;
 use crate::recover::recover;
 use crate::rollup_hook::{RollupHook, RollupMeta};
@@ -69,7 +69,7 @@ pub fn repair(data: &Path, options: &Options) -> Result<RepairReport> {
         return Err(error);
     }
     let remedy = "start in an empty directory with --take-over, which leaves the unsealed events of this one behind";
-    depot::refuse_marked(fs, data, ("a repair", remedy))?;
+    objects::refuse_marked(fs, data, ("a repair", remedy))?;
     let _lock = take_lock(fs, data)?;
     match manifest::find_newest(fs, data) {
         Ok(Some(found)) => repair_files(data, options, found),

@@ -64,6 +64,8 @@ pub(crate) enum Bug {
     PutAfterCommit,
     /// A file is deleted from the object store as soon as a manifest without it is written.
     DroppedAtOnce,
+    /// A store is brought to a prefix that another one has claimed.
+    ClaimIgnored,
 }
 
 impl Bug {
@@ -97,6 +99,7 @@ impl Bug {
         (Self::OrphansOfAnyEpoch, "orphans_of_any_epoch"),
         (Self::PutAfterCommit, "put_after_commit"),
         (Self::DroppedAtOnce, "dropped_at_once"),
+        (Self::ClaimIgnored, "claim_ignored"),
     ];
 }
 

@@ -19,6 +19,7 @@
 
 mod access;
 mod config;
+mod creation;
 mod edit;
 mod followers;
 mod lock;
@@ -283,6 +284,9 @@ impl Store {
         // The log thread ends when the queue is empty, the sync thread after the log thread.
         self.commands = None;
         self.syncs = None;
+        if let Some(owner) = &self.shared.depot {
+            owner.close();
+        }
         self.shared.state.lock().closing = true;
         self.shared.sealing.notify_all();
         for thread in self.threads.drain(..) {

@@ -197,6 +197,9 @@ fn a_writer_that_was_taken_over_commits_nothing() {
     assert_eq!(owner.number(COUNT), 1000);
     owner.ingest("hits?format=json", lines(2000..2500));
     owner.seal();
+    // No number can be one that the writer before has given.
+    let first = owner.number("SELECT min(_seq) AS n FROM hits WHERE n >= 2000");
+    assert!(first >= 1 << 32, "{first}");
     zombie.signal(Signal::CONT);
     // The process may end before it can answer.
     let late = zombie.try_post("/api/v1/rollups/run", &[], b"");
@@ -216,7 +219,14 @@ fn a_writer_that_was_taken_over_commits_nothing() {
     assert_eq!(owner.number(COUNT), 2000);
     assert_eq!(owner.stop(), Some(0));
     // Everything is sealed, and the writer has closed the store: nothing can be left behind.
+    // Other commands than serve do not take it over.
     let third = Home::new();
+    let file = third.file("lines", lines(0..1));
+    let mut import = command();
+    import.args(["import", &file, "--stream", "hits", "--data", &third.data]);
+    let told = finish(import.envs(moto.environment()), &[]);
+    assert_ne!(told.code, 0);
+    assert!(told.stderr.contains("logmill serve"), "{}", told.stderr);
     let owner = moto.serve(&third.data, &["--take-over"], &[]);
     assert_eq!(owner.number(COUNT), 2000);
     let distinct = owner.number("SELECT count(DISTINCT n) AS n FROM hits");

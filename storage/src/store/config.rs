@@ -12,6 +12,7 @@ use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
 use crate::limits::Retention;
 use crate::manifest::{COLUMNS_MAX, Manifest, PartitionWidth, StreamMeta};
 use crate::model::{Name, StreamKind, TIME, access_fields};
+use crate::objects::Adoption;
 use crate::record::quarantine_columns;
 use crate::rollup_hook::{NoRollups, RollupHook};
 
@@ -43,9 +44,9 @@ pub struct Config {
     pub reserve_bytes: u64,
     /// Minimum number of rows of a part that gets an index.
     pub index_rows_min: u64,
-    /// Takes over a store whose writer has unsealed events, which are left behind in the journal
-    /// of its data directory.
-    pub takes_over: bool,
+    /// Permission to take over a store in the object store that another directory has committed
+    /// last.
+    pub adoption: Adoption,
     /// Time for which the object store keeps a file that the manifest names no more, microseconds:
     /// longer than any query of another server.
     pub grace_us: i64,
@@ -72,7 +73,7 @@ impl Default for Config {
             columns_max: COLUMNS_MAX,
             reserve_bytes: 0,
             index_rows_min: INDEX_ROWS_MIN,
-            takes_over: false,
+            adoption: Adoption::No,
             grace_us: 3600 * 1_000_000,
             local_bytes_max: None,
             streams: BTreeMap::new(),

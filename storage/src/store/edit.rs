@@ -6,15 +6,12 @@ use std::sync::atomic::Ordering;
 
 use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Committed, Manifest, Pending};
-use crate::model::{Batch, Name, QUARANTINE, StreamKind};
+use crate::manifest::{self, CommitPlace, Committed, Manifest, Pending};
+use crate::model::{Name, StreamKind};
 use crate::reader_registry::{self, Hold};
 use crate::rollup_hook::RollupMeta;
 use crate::seeded::{self, Bug};
 use crate::snapshot::Streams;
-
-/// Time after a failed creation of a stream in which no other one is tried.
-const CREATE_AGAIN_US: i64 = 10_000_000;
 
 /// The view that an edit has of the state.
 ///
@@ -98,9 +95,9 @@ impl Shared {
         }
         let removed = self.unlink_pending(&current.manifest);
         next.pending.retain(|p| !removed.contains(&p.path));
-        let owner = self.depot.as_ref();
+        let place = self.depot.as_ref().map(|owner| owner as &dyn CommitPlace);
         let commit =
-            |next| manifest::commit_for(owner, self.fs(), &self.data, Some(&current), next);
+            |next| manifest::commit_for(place, self.fs(), &self.data, Some(&current), next);
         let outcome = make(next, &commit);
         if let Err(error @ Error::Unknown { .. }) = &outcome {
             self.poison(error);
@@ -109,7 +106,8 @@ impl Shared {
         // A second writer may have started while the version was written, and may or may not have
         // read it.
         self.check_lock()?;
-        self.dropped.lock().follow(&current.manifest);
+        let now_us = self.options.clock.elapsed_us();
+        self.dropped.lock().follow(&current.manifest, now_us);
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.pin, Arc::new(Pin));
         state.old_pins.retain(|(_, pin)| pin.strong_count() > 0);
@@ -123,22 +121,25 @@ impl Shared {
         Ok(())
     }
 
+    /// Returns the holds of readers in this and in other processes; `None` when the registry cannot
+    /// be read: then nothing is removed, and the next edit tries again.
+    pub(super) fn holds(&self) -> Option<Vec<Hold>> {
+        let mut holds = reader_registry::holds(self.fs(), &self.data, self.now_us()).ok()?;
+        let state = self.state.lock();
+        let live = state.old_pins.iter().filter(|p| p.1.strong_count() > 0);
+        holds.extend(live.map(|(hold, _)| *hold));
+        Some(holds)
+    }
+
     /// Removes the pending files that no reader's version refers to. Returns their paths.
     fn unlink_pending(&self, current: &Manifest) -> Vec<String> {
         let mut removed = Vec::new();
         if current.pending.is_empty() {
             return removed;
         }
-        // When the registry of readers cannot be read nothing is removed; the next edit tries
-        // again.
-        let Ok(mut holds) = reader_registry::holds(self.fs(), &self.data, self.now_us()) else {
+        let Some(holds) = self.holds() else {
             return removed;
         };
-        {
-            let state = self.state.lock();
-            let live = state.old_pins.iter().filter(|p| p.1.strong_count() > 0);
-            holds.extend(live.map(|(hold, _)| *hold));
-        }
         let free = |p: &&Pending| !holds.iter().any(|h| h.needs(p));
         let is_elsewhere = |path: &str| self.depot.is_some() && !self.dropped.lock().is_gone(path);
         for pending in current.pending.iter().filter(free) {
@@ -165,46 +166,6 @@ impl Shared {
         }
     }
 
-    /// Creates the streams of a batch that are missing, where that takes requests to an object
-    /// store: the thread of the client waits for them, and the log thread goes on.
-    ///
-    /// # Errors
-    /// [`Error::Overloaded`] while the object store cannot be reached; nothing was created then.
-    pub(super) fn create_streams_of(&self, batch: &Batch) -> Result<()> {
-        if self.depot.is_none() {
-            return Ok(());
-        }
-        let quarantine = (!batch.quarantine.is_empty())
-            .then(|| Name::new(QUARANTINE).expect("BUG: the quarantine has a good name"));
-        let events = (batch.events.num_rows() > 0).then(|| (batch.stream.clone(), batch.kind));
-        let quarantine = quarantine.map(|name| (name, StreamKind::Quarantine));
-        for (name, kind) in events.into_iter().chain(quarantine) {
-            let missing = || !self.state.lock().streams.contains_key(&name);
-            if !missing() {
-                continue;
-            }
-            let mut failed = self.creating.lock();
-            let now_us = self.options.clock.elapsed_us();
-            if let Some((since_us, why)) = &*failed
-                && now_us - since_us < CREATE_AGAIN_US
-            {
-                return Err(Error::Overloaded { what: why.clone() });
-            }
-            if missing()
-                && let Err(error) = self.create_stream(&name, kind, 0)
-            {
-                if matches!(error, Error::Unknown { .. }) {
-                    return Err(error);
-                }
-                let why = format!("the stream {name} cannot be created now: {error}");
-                *failed = Some((self.options.clock.elapsed_us(), why.clone()));
-                return Err(Error::Overloaded { what: why });
-            }
-            *failed = None;
-        }
-        Ok(())
-    }
-
     /// Creates a stream and its rollups in one edit, unless it is there. Its rollups begin at
     /// `next_seq`, or at the end of what is visible if that is later.
     pub(super) fn create_stream(&self, name: &Name, kind: StreamKind, next_seq: u64) -> Result<()> {
@@ -222,7 +183,7 @@ impl Shared {
         let columns = meta.clone();
         self.edit_and(
             |manifest, view| {
-                // Nobody creates a stream twice, but for one who looked before another did it.
+                // Another thread may have created it since the caller looked.
                 if manifest.streams.contains_key(name) {
                     return;
                 }

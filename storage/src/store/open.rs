@@ -14,16 +14,16 @@ use super::{
     take_lock,
 };
 use crate::birth::Birth;
-use crate::depot::{self, DepotOwner, Tenure};
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
 use crate::job_log::JobLog;
 use crate::journal::{self, Journal, Replay};
-use crate::manifest::{self, Committed, Manifest, StreamMeta};
+use crate::manifest::{self, CommitPlace, Committed, Manifest, StreamMeta};
 use crate::memtable::Memtable;
 use crate::model::Name;
+use crate::objects::{self, DepotOwner, Tenure};
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
 use crate::trash;
@@ -53,7 +53,9 @@ impl Begun {
         }
         let now_us = options.clock.now_us();
         let tenure = tenure(&fs, data, options)?;
-        let owner = tenure.as_ref().map(|tenure| &tenure.owner);
+        let owner = tenure
+            .as_ref()
+            .map(|tenure| &tenure.owner as &dyn CommitPlace);
         let mut committed = newest(owner, &*fs, data, now_us.div_euclid(1_000_000))?;
         if let Some(tag) = tenure.as_ref().and_then(|tenure| tenure.tag.clone()) {
             committed.tag = Some(tag);
@@ -113,18 +115,23 @@ impl Begun {
 /// Brings data directory and object store together, where the store has one.
 fn tenure(fs: &Arc<dyn Fs>, data: &Path, options: &Options) -> Result<Option<Tenure>> {
     match &options.depot {
-        Some(depot) => depot::settle(fs, data, depot, options.config.takes_over).map(Some),
-        None => depot::refuse_without_depot(&**fs, data).map(|()| None),
+        Some(depot) => objects::settle(fs, data, depot, options.config.adoption).map(Some),
+        None => objects::refuse_without_depot(&**fs, data).map(|()| None),
     }
 }
 
 /// Returns the newest manifest, or commits the first one of a new store.
-fn newest(owner: Option<&DepotOwner>, fs: &dyn Fs, data: &Path, now_s: i64) -> Result<Committed> {
+fn newest(
+    place: Option<&dyn CommitPlace>,
+    fs: &dyn Fs,
+    data: &Path,
+    now_s: i64,
+) -> Result<Committed> {
     let Some(found) = manifest::find_newest(fs, data)? else {
         manifest::refuse_headless(fs, data)?;
         let id = format!("{:032x}", rand::random::<u128>());
         let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
-        return manifest::commit_for(owner, fs, data, None, new);
+        return manifest::commit_for(place, fs, data, None, new);
     };
     if let Some(damaged) = &found.damaged {
         tracing::warn!(path = %damaged.path.display(), what = damaged.what, "the manifest was damaged; it is restored from its copy, the damaged file goes to the trash");
@@ -167,17 +174,7 @@ impl Store {
             owner,
         } = begun;
         let next_seq = committed.manifest.next_seq;
-        let mut segments = Vec::new();
-        if replay.last.segment > 0 {
-            segments.push((
-                replay
-                    .last
-                    .segment
-                    .min(committed.manifest.journal_floor.max(1)),
-                0,
-            ));
-        }
-        segments.push((journal.segment(), next_seq));
+        let segments = segments(&committed.manifest, &replay, (journal.segment(), next_seq));
         let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
         let log = JobLog::of(
             Arc::clone(&fs),
@@ -216,6 +213,13 @@ impl Store {
             threads,
         })
     }
+}
+
+/// Returns the segments that are there, with the one that begins now.
+fn segments(manifest: &Manifest, replay: &Replay, begun: (u64, u64)) -> Vec<(u64, u64)> {
+    let last = replay.last.segment;
+    let old = (last > 0).then(|| (last.min(manifest.journal_floor.max(1)), 0));
+    old.into_iter().chain([begun]).collect()
 }
 
 /// Starts the threads of a store, and returns the sender that wakes the sync thread.

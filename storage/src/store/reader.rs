@@ -13,12 +13,13 @@ use std::sync::Arc;
 use super::reserve::Reserve;
 use super::shared::wait_for;
 use super::{Opened, Options, Pin, Shared, State, Store};
-use crate::depot::{self, Depot, Published, Tag};
+use crate::depot::{Depot, Tag};
 use crate::error::{Error, Result};
 use crate::identity::Identities;
 use crate::job_log::JobLog;
 use crate::journal::Syncer;
 use crate::manifest::Manifest;
+use crate::objects::{self, Published};
 
 /// Interval between two looks at `CURRENT`, microseconds.
 const INTERVAL_US: i64 = 1_000_000;
@@ -35,7 +36,7 @@ impl Store {
         options.config.tends = false;
         let depot = options.depot.clone();
         let depot = depot.ok_or_else(|| Error::invalid("a reader needs an object store"))?;
-        let published = depot::newest(&*depot)?.ok_or_else(|| Error::NotAStore {
+        let published = objects::newest(&*depot)?.ok_or_else(|| Error::NotAStore {
             path: depot.url().into(),
         })?;
         let tag = published.pointer.tag.clone();
@@ -123,13 +124,13 @@ fn follow(shared: &Arc<Shared>, depot: &dyn Depot, mut tag: Tag) {
 
 /// Reads the newest version, if there is another one.
 fn look(shared: &Shared, depot: &dyn Depot, tag: &mut Tag) -> Result<()> {
-    let pointer = depot::pointer(depot)?.ok_or_else(|| Error::NotAStore {
+    let pointer = objects::pointer(depot)?.ok_or_else(|| Error::NotAStore {
         path: depot.url().into(),
     })?;
     if pointer.tag == *tag {
         return Ok(());
     }
-    let published = depot::newest(depot)?.ok_or_else(|| Error::NotAStore {
+    let published = objects::newest(depot)?.ok_or_else(|| Error::NotAStore {
         path: depot.url().into(),
     })?;
     let new = published.pointer.tag.clone();

@@ -6,7 +6,7 @@
 //! ```text
 //! merging > parts > tiles > sealer > edits > state > the syncer's own
 //! indexing > indexes                       > state
-//! creating                         > edits > state
+//! creations                                > state
 //! ```
 //! * `state` guards [`State`]. It is held briefly and never across I/O. The condition `sealing`
 //!   belongs to it.
@@ -14,9 +14,9 @@
 //!   piece of work of its kind at a time, and is held across its I/O.
 //! * `access` admits one writer of `ACCESS`, and is held across its I/O. Its holder takes only the
 //!   syncer's own lock.
-//! * `directories`, `unwanted`, `dropped`, and the locks inside `derived`, `log` and `background_permits` are
-//!   leaves: their holder takes no other lock of the store, and any other may be held when one of
-//!   them is taken.
+//! * `directories`, `unwanted`, `dropped`, and the locks inside `derived`, `log` and
+//!   `background_permits` are leaves: their holder takes no other lock of the store, and any other
+//!   may be held when one of them is taken.
 //! * A background permit is waited for while one of the locks before `edits` is held. So the
 //!   holder of a permit takes only `indexes`, `state` and the leaves.
 
@@ -27,11 +27,11 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::creation::Creations;
 use super::followers::Followers;
 use super::reserve::Reserve;
 use super::{Counters, Options, WriterLock};
 use crate::background_permits::BackgroundPermits;
-use crate::depot::{DepotOwner, Dropped};
 use crate::env::Fs;
 use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
@@ -44,6 +44,7 @@ use crate::manifest::Committed;
 use crate::memo::Memo;
 use crate::memtable::{Chunks, Memtable};
 use crate::model::Name;
+use crate::objects::{DepotOwner, Dropped};
 use crate::read_only_store::Held;
 use crate::reader_registry::Hold;
 use crate::seeded::{self, Bug};
@@ -133,9 +134,6 @@ pub(super) struct Shared {
     // Locks, as the header of this file orders them.
     /// Admits one merge of parts; it holds `parts` only while it commits.
     pub(super) merging: Mutex<()>,
-    /// Admits one creation of a stream by the thread of a client; its holder takes `edits`. The
-    /// time and the reason of the last one that failed.
-    pub(super) creating: Mutex<Option<(i64, String)>>,
     /// Admits one job that replaces, drops, detaches or attaches parts.
     pub(super) parts: Mutex<()>,
     /// Admits one job that replaces or drops sections of tiles.
@@ -167,7 +165,11 @@ pub(super) struct Shared {
     pub(super) derived: Arc<Memo>,
     /// True once [`Options::on_poison`] has been called.
     pub(super) poison_reported: AtomicBool,
-    /// What this writer has dropped from its object store.
+    /// Streams that are being created in the object store. Its holder takes `state`.
+    pub(super) creations: Mutex<Creations>,
+    /// Tells that a stream was created, or not. It belongs to `creations`.
+    pub(super) created: Condvar,
+    /// Objects that this writer has dropped.
     pub(super) dropped: Mutex<Dropped>,
     /// True once the orphans of earlier writers are deleted from the object store.
     pub(super) swept: AtomicBool,
@@ -213,7 +215,8 @@ impl Shared {
             torn_bytes: opened.torn_bytes,
             replayed: opened.replayed,
             merging: Mutex::new(()),
-            creating: Mutex::default(),
+            creations: Mutex::default(),
+            created: Condvar::new(),
             access: Mutex::new(()),
             parts: Mutex::new(()),
             tiles: Mutex::new(()),

@@ -87,8 +87,8 @@ impl StagedFiles {
         Ok(full)
     }
 
-    /// Makes the names of the files durable: from now on a manifest may name them. Where there is an
-    /// object store the files are put there, so that the edit need not wait for that.
+    /// Makes the names of the files durable: from now on a manifest may name them. Where there is
+    /// an object store the files are put there, so that the edit need not wait for that.
     pub(super) fn publish(&self, shared: &Shared) -> Result<()> {
         for directory in &self.directories {
             shared.fs().sync_dir(directory).at("sync", directory)?;
@@ -96,13 +96,19 @@ impl StagedFiles {
         let Some(owner) = &shared.depot else {
             return Ok(());
         };
-        let name = |path: &'_ PathBuf| {
-            let name = path.strip_prefix(&shared.data).expect("BUG: a staged file");
-            name.to_str().expect("BUG: names are ASCII").to_owned()
-        };
-        let names: Vec<String> = self.paths.iter().map(name).collect();
+        let names = self.names(shared);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         owner.put_early(shared.fs(), &shared.data, &names)
+    }
+
+    /// Returns the names of the files, relative to the data directory.
+    fn names(&self, shared: &Shared) -> Vec<String> {
+        let name = |path: &PathBuf| {
+            let name = path.strip_prefix(&shared.data);
+            let name = name.expect("BUG: a staged file").to_str();
+            name.expect("BUG: names are ASCII").to_owned()
+        };
+        self.paths.iter().map(name).collect()
     }
 
     /// Removes the parts from index `from` on.
@@ -122,6 +128,11 @@ impl StagedFiles {
         if shared.check_lock().is_err() {
             // Another writer may have detached the same partition: its files have these names.
             return;
+        }
+        if let Some(owner) = &shared.depot {
+            let names = self.names(shared);
+            owner.forget_put(&names);
+            shared.dropped.lock().stray(names);
         }
         for path in &self.paths {
             if let Err(error) = shared.fs().remove(path) {

@@ -31,8 +31,8 @@ use crate::error::Error;
 /// Bytes that usually hold a part's footer. Storage reads the blocks around them, which mostly
 /// have the page index too.
 const FOOTER_BYTES: usize = 16 * 1024;
-/// Reads of at most this many bytes run on the calling thread, which no other query needs: to
-/// wake another thread takes longer.
+/// Reads of at most this many bytes of this machine run on the calling thread, which no other query
+/// needs: to wake another thread takes longer.
 const AT_ONCE_BYTES: u64 = 4 << 20;
 
 /// Name of the counter of bytes that were read.
@@ -113,6 +113,7 @@ impl AsyncFileReader for PartReader {
         let bytes_read = self.bytes_read.clone();
         let covering = self.covering.clone();
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let is_local = file.lock().is_local();
         let read = move || {
             let mut file = file.lock();
             let before = file.bytes_read();
@@ -126,7 +127,7 @@ impl AsyncFileReader for PartReader {
             })
         };
         async move {
-            if bytes <= AT_ONCE_BYTES {
+            if bytes <= AT_ONCE_BYTES && is_local {
                 return read();
             }
             match tokio::task::spawn_blocking(read).await {

@@ -17,7 +17,7 @@ use crate::env::FsFile;
 /// Bytes of a part, and of the largest file that is stored in one request.
 pub(super) const PART_BYTES: u64 = 8 << 20;
 /// Parts that are read and not yet stored.
-const PARTS_IN_FLIGHT: usize = 4;
+const PARTS_IN_FLIGHT: usize = 2;
 /// Parts of an object at most, S3's own limit.
 const PARTS: u64 = 10_000;
 

@@ -58,7 +58,11 @@ fn run_once(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()>
     disk_forecast::sample(shared);
     // The last reader of a file may have gone long ago, with no edit since.
     shared.remove_unreferenced();
-    shared.tend_objects()?;
+    let objects = shared.tend_objects();
+    // Other jobs go on without the object store.
+    if shared.syncer.poisoned().is_some() {
+        return objects;
+    }
     retain_in_background(shared, trust)?;
     if let Some(now_us) = trusted_time(shared, trust) {
         run_retain_levels(shared, now_us)?;
@@ -73,7 +77,7 @@ fn run_once(shared: &Shared, quiet: &mut Quiet, trust: &mut Trust) -> Result<()>
     compact_parts(shared, None, &is_quiet, Pace::Background)?;
     let (_, has_more) = index::build(shared, Pace::Background)?;
     shared.state.lock().maintenance_requested |= has_more || has_history;
-    Ok(())
+    objects
 }
 
 #[cfg(test)]

@@ -21,11 +21,12 @@ use super::listing::{Listing, Row, rows};
 use super::seen::{self, Events, STREAM};
 use super::sim_depot::SimDepot;
 use super::{named, on_all_cores, setting};
-use crate::depot::{self, Depot};
+use crate::depot::Depot;
 use crate::env::{Clock, ManualClock};
 use crate::error::{Error, Kind};
 use crate::manifest::Committed;
 use crate::model::{Identity, Name, WriteConcern};
+use crate::objects::{self, Adoption};
 use crate::part::read_part;
 use crate::sim::{Image, Random, SimFs};
 use crate::snapshot::Snapshot;
@@ -44,7 +45,9 @@ struct Machine {
     store: Option<Store>,
     /// Events that it has acknowledged since it took the store over.
     acknowledged: Events,
-    /// Whether a power cut may have taken some of them.
+    /// Events of a store that it had before there was an object store.
+    before: Events,
+    /// True after a power cut, which may have taken some of them.
     is_cut: bool,
 }
 
@@ -55,6 +58,7 @@ impl Machine {
             depot: depot.for_process(),
             store: None,
             acknowledged: Events::new(),
+            before: Events::new(),
             is_cut: false,
         }
     }
@@ -123,11 +127,32 @@ impl Machines {
                 sync_interval_ms: 3_600_000,
                 tends: false,
                 keeps_log: false,
-                takes_over: true,
+                adoption: Adoption::Any,
                 grace_us: GRACE_US,
                 ..Config::default()
             },
             on_poison: None,
+        }
+    }
+
+    /// Gives some machines a store of their own, before there is an object store.
+    fn begin_apart(&mut self) {
+        for which in 0..self.random.below(3) as usize {
+            let options = Options {
+                depot: None,
+                ..self.options(which)
+            };
+            let store = Store::open(Path::new(DATA), options).expect("opens");
+            for _ in 0..1 + self.random.below(3) {
+                let times: Vec<i64> = (self.next..self.next + 3).collect();
+                self.next += 3;
+                let sent = batch(&times, &[], Some(identity(&times)));
+                let ack = store.write(sent, WriteConcern::JOURNALED).expect("taken");
+                let first = ack.first_seq.expect("numbered");
+                self.all[which].before.extend((first..).zip(times));
+                store.seal().expect("seals");
+            }
+            store.close().expect("closes");
         }
     }
 
@@ -137,6 +162,11 @@ impl Machines {
             Ok(store) => {
                 let held = self.depot.calmly(|| visible(&store.snapshot()));
                 let machine = &mut self.all[which];
+                // The first store that is brought to the prefix goes on there.
+                let before = std::mem::take(&mut machine.before);
+                machine.acknowledged.extend(before.clone());
+                self.given.extend(before.clone());
+                self.sealed.extend(before);
                 if machine.is_cut {
                     machine.acknowledged.retain(|seq, _| held.contains_key(seq));
                     machine.is_cut = false;
@@ -156,9 +186,9 @@ impl Machines {
     /// Returns whether `CURRENT` names the directory of a machine.
     fn is_owner(&self, which: usize) -> bool {
         let machine = &self.all[which];
-        let mark = depot::owner_id(&machine.fs, Path::new(DATA));
+        let mark = objects::owner_id(&machine.fs, Path::new(DATA));
         self.depot.calmly(|| {
-            let pointer = depot::pointer(&self.depot).expect("read");
+            let pointer = objects::pointer(&self.depot).expect("read");
             pointer.is_some_and(|p| Some(&p.current.owner) == mark.as_ref())
         })
     }
@@ -274,7 +304,7 @@ impl Machines {
 
     /// Reads a version, as a reader elsewhere does.
     fn read(&mut self) {
-        let read = self.depot.calmly(|| depot::newest(&self.depot));
+        let read = self.depot.calmly(|| objects::newest(&self.depot));
         let read = read.expect("read").map(|published| published.committed);
         self.reader = read.map(|committed| (committed, self.clock.elapsed_us()));
     }
@@ -296,7 +326,7 @@ impl Machines {
     fn check(&mut self) {
         let depot = self.depot.clone();
         depot.calmly(|| {
-            let Some(published) = depot::newest(&depot).expect("CURRENT is whole") else {
+            let Some(published) = objects::newest(&depot).expect("CURRENT is whole") else {
                 assert!(self.sealed.is_empty(), "CURRENT is gone");
                 return;
             };
@@ -375,6 +405,7 @@ fn visible(snapshot: &Snapshot) -> Events {
 
 fn live(seed: u64) -> Machines {
     let mut world = Machines::new(seed);
+    world.begin_apart();
     for _ in 0..60 {
         world.step();
         world.check();
@@ -384,6 +415,11 @@ fn live(seed: u64) -> Machines {
     world.check();
     for which in 0..MACHINES {
         world.all[which].end(None);
+    }
+    // An operator knows that a store which has claimed the prefix has gone for good.
+    let claim = objects::pointer(&world.depot).expect("read");
+    if claim.is_some_and(|claim| claim.current.is_claim()) {
+        world.depot.delete_current();
     }
     world.all[0] = Machine::new(&world.depot);
     world.open(0);

@@ -24,7 +24,8 @@ fn test_of(bug: Bug) -> &'static str {
         | Bug::EpochUnnamed
         | Bug::OrphansOfAnyEpoch
         | Bug::PutAfterCommit
-        | Bug::DroppedAtOnce => MACHINES,
+        | Bug::DroppedAtOnce
+        | Bug::ClaimIgnored => MACHINES,
         _ => HISTORIES,
     }
 }
@@ -80,7 +81,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         Bug::RefusalBelieved | Bug::TimeoutBelieved => {
             &["superseded by itself", "the owner is refused"]
         }
-        Bug::EpochUnnamed => &["is corrupt", "Corrupt", "is there: "],
+        Bug::EpochUnnamed | Bug::ClaimIgnored => &["is corrupt", "Corrupt", "is there: "],
         Bug::OrphansOfAnyEpoch | Bug::PutAfterCommit | Bug::DroppedAtOnce => &["is there: Io"],
         Bug::LockUnchecked => &["acknowledged and lost", "is corrupt", "opens after both"],
     }

@@ -160,6 +160,11 @@ impl SimDepot {
         bucket.arrive(late);
     }
 
+    /// Deletes `CURRENT`, as an operator may.
+    pub(super) fn delete_current(&self) {
+        self.bucket.lock().current = None;
+    }
+
     /// Makes no faults while `what` runs.
     pub(super) fn calmly<T>(&self, what: impl FnOnce() -> T) -> T {
         let one_in = std::mem::take(&mut self.bucket.lock().one_in);

@@ -64,7 +64,8 @@ fn only_missing_blocks_are_asked_for() {
     depot.put("a", Content::Bytes(&bytes)).unwrap();
     let block = |number: u64| number * BLOCK_BYTES + 7..number * BLOCK_BYTES + 9;
     depot.get("a", &[block(1), block(4)]).unwrap();
-    // Other bytes under the same name, as no caller would put: they show which blocks are asked for.
+    // Other bytes under the same name, as no caller would put: they show which blocks are asked
+    // for.
     let zeros = Bytes::from(vec![0; bytes.len()]);
     depot.put("a", Content::Bytes(&zeros)).unwrap();
     let [new, old] = [&zeros, &bytes].map(|b| b.slice(7..9));

@@ -9,12 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::commit::failed;
+use super::commit;
 use super::current::ManifestBody;
-use super::{Depot, commit};
+use crate::depot::{Depot, failed};
 use crate::error::Result;
 use crate::file_id::FileId;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Pending};
 use crate::seeded::{self, Bug};
 
 /// Folders of sealed files.
@@ -34,8 +34,10 @@ pub(crate) struct Dropped {
     since_us: BTreeMap<String, i64>,
     /// Files that are deleted, and still pending in the manifest.
     gone: BTreeSet<String>,
-    /// Bodies of earlier versions, oldest first.
-    bodies: VecDeque<String>,
+    /// Bodies of earlier versions, oldest first, and when the next one was committed.
+    bodies: VecDeque<(String, i64)>,
+    /// Files of edits that failed for certain.
+    strays: BTreeSet<String>,
 }
 
 impl Dropped {
@@ -44,34 +46,49 @@ impl Dropped {
         !is_sealed_file(path) || self.gone.contains(path)
     }
 
+    /// Notes files that no manifest will name.
+    pub(crate) fn stray(&mut self, names: Vec<String>) {
+        self.strays.extend(names);
+    }
+
     /// Notes that a version was followed by another one.
-    pub(crate) fn follow(&mut self, old: &Manifest) {
+    pub(crate) fn follow(&mut self, old: &Manifest, now_us: i64) {
         if let Some(nonce) = &old.commit {
             let body = ManifestBody::of(old.version, nonce, &[]);
-            self.bodies.push_back(body.name);
+            self.bodies.push_back((body.name, now_us));
         }
         let is_pending = |path: &String| old.pending.iter().any(|p| &p.path == path);
         self.gone.retain(is_pending);
         self.since_us.retain(|path, _| is_pending(path));
     }
 
-    /// Returns the objects to delete now, given a manifest whose commit is certain.
-    pub(crate) fn due(&mut self, manifest: &Manifest, now_us: i64, grace_us: i64) -> Vec<String> {
-        let mut due = Vec::new();
+    /// Returns the objects to delete now, given a manifest whose commit is certain; `is_needed`
+    /// tells the files that readers of this directory have.
+    pub(crate) fn due(
+        &mut self,
+        manifest: &Manifest,
+        (now_us, grace_us): (i64, i64),
+        is_needed: impl Fn(&Pending) -> bool,
+    ) -> Vec<String> {
+        let mut due: Vec<String> = self.strays.iter().cloned().collect();
         for pending in manifest.pending.iter().filter(|p| is_sealed_file(&p.path)) {
             let since = *self.since_us.entry(pending.path.clone()).or_insert(now_us);
-            if now_us - since >= grace_us && !self.gone.contains(&pending.path) {
+            let is_over = now_us - since >= grace_us && !is_needed(pending);
+            if is_over && !self.gone.contains(&pending.path) {
                 due.push(pending.path.clone());
             }
         }
         let old = self.bodies.len().saturating_sub(BODIES);
-        due.extend(self.bodies.iter().take(old).cloned());
+        let old = self.bodies.iter().take(old);
+        let old = old.filter(|(_, since)| now_us - since >= grace_us);
+        due.extend(old.map(|(body, _)| body.clone()));
         due
     }
 
     /// Notes that objects are deleted.
     pub(crate) fn deleted(&mut self, names: Vec<String>) {
-        self.bodies.retain(|body| !names.contains(body));
+        self.bodies.retain(|(body, _)| !names.contains(body));
+        self.strays.retain(|stray| !names.contains(stray));
         self.gone
             .extend(names.into_iter().filter(|n| is_sealed_file(n)));
     }
@@ -103,7 +120,9 @@ pub(crate) fn delete_orphans(depot: &dyn Depot, manifest: &Manifest) -> Result<u
     let bodies = depot
         .list("manifest/")
         .map_err(|e| failed(depot, "list", "manifest", e))?;
-    let is_old = |name: &String| commit::version_of(name).is_some_and(|v| v < manifest.version);
+    // A reader may have read `CURRENT` just before the last few of them.
+    let kept = manifest.version.saturating_sub(BODIES as u64);
+    let is_old = |name: &String| commit::version_of(name).is_some_and(|v| v < kept);
     orphans.extend(bodies.into_iter().filter(is_old));
     let count = orphans.len();
     if count > 0 {

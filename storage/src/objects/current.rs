@@ -54,7 +54,25 @@ impl ManifestBody {
     }
 }
 
+/// Version of a claim: a data directory brings its store to the prefix, and nothing is there yet.
+const CLAIM: u64 = 0;
+
 impl Current {
+    /// Returns the content by which a data directory claims a prefix that holds nothing.
+    pub(crate) fn claim(nonce: &str, (owner, host): (&str, &str)) -> Self {
+        let nothing = ManifestBody {
+            name: String::new(),
+            len: 0,
+            crc: 0,
+        };
+        Self::new((CLAIM, 0), (nonce, ""), (owner, host), nothing)
+    }
+
+    /// Returns whether no manifest is there yet.
+    pub(crate) fn is_claim(&self) -> bool {
+        self.version == CLAIM
+    }
+
     pub(crate) fn new(
         (version, epoch): (u64, u32),
         (nonce, store_id): (&str, &str),

@@ -8,28 +8,38 @@
 //! 3. An empty directory takes over what is sealed. The unsealed events of the writer before are
 //!    in that one's journal alone, so this needs consent unless there are none. The sequence goes
 //!    on past every number that they may have.
-//! 4. Each step may be the last: the mark (`depot/mark.rs`) says how far the directory has come,
+//! 4. Each step may be the last: the mark (`objects/mark.rs`) says how far the directory has come,
 //!    and a directory that adopts holds nothing of its own until its first commit.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::commit::{self, DepotOwner, Pointer, Published, failed};
-use super::mark::{Mark, Stage};
-use super::{Content, Depot, Tag};
+use super::commit::{self, DepotOwner, Pointer, Published};
+use super::files::bring;
+use super::mark::{AttachStage, Mark};
+use crate::depot::{Depot, Tag, failed};
 use crate::env::{Fs, IoContext};
 use crate::error::{Error, Result};
-use crate::file::{FileRef, FileWriter, create_dir_durably};
+use crate::file::create_dir_durably;
 use crate::journal::{self, Journal, Previous};
 use crate::manifest::{self, Committed, Manifest};
+use crate::seeded::{self, Bug};
 
-/// Sequence numbers skipped by a take-over: far more than a writer may have given since its last
-/// commit, which is at most minutes ago by its memory alone.
+/// Sequence numbers skipped by a take-over: more than a writer can have given since its last
+/// commit, since a memtable has room for far fewer events.
 const TAKEN_OVER_SKIP: u64 = 1 << 32;
-/// Files that are open at once while they are put.
-const PUT_FILES: usize = 64;
-/// Bytes of a file that are fetched at once.
-const PIECE_BYTES: u64 = 8 << 20;
+
+/// Permission to take over a store that another data directory has committed last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// None.
+    #[default]
+    No,
+    /// If its writer has stopped after a seal, so that nothing is left behind.
+    Sealed,
+    /// Also if its writer has unsealed events, which are left behind in its journal.
+    Any,
+}
 
 /// A writer's hold of an object store, before its first commit there.
 #[derive(Debug)]
@@ -43,8 +53,8 @@ pub(crate) struct Tenure {
 impl Tenure {
     /// Records that the writer has committed.
     pub(crate) fn committed(mut self, fs: &dyn Fs, data: &Path) -> Result<DepotOwner> {
-        if self.mark.stage != Stage::Attached {
-            self.mark.stage = Stage::Attached;
+        if self.mark.stage != AttachStage::Attached {
+            self.mark.stage = AttachStage::Attached;
             self.mark.keep(fs, data)?;
         }
         Ok(self.owner)
@@ -55,12 +65,12 @@ impl Tenure {
 ///
 /// # Errors
 /// [`Error::Invalid`] with the remedy when the directory and the object store do not belong
-/// together, or the writer there has unsealed events and `takes_over` is not set.
+/// together, or `adoption` does not permit what is needed.
 pub(crate) fn settle(
     fs: &Arc<dyn Fs>,
     data: &Path,
     depot: &Arc<dyn Depot>,
-    takes_over: bool,
+    adoption: Adoption,
 ) -> Result<Tenure> {
     let marked = Mark::read(&**fs, data)?;
     if let Some(mark) = marked.as_ref().filter(|mark| mark.url != depot.url()) {
@@ -72,6 +82,8 @@ pub(crate) fn settle(
         )));
     }
     let here = manifest::find_newest(&**fs, data)?.map(|found| found.committed);
+    let pointer = commit::pointer(&**depot)?;
+    let claim = pointer.filter(|pointer| pointer.current.is_claim());
     let there = commit::newest(&**depot)?;
     let side = Side {
         fs,
@@ -80,10 +92,10 @@ pub(crate) fn settle(
         marked,
     };
     match (here, there) {
-        (here, None) => side.attach(here.as_ref()),
+        (here, None) => side.attach(here.as_ref(), claim),
         (here, Some(there)) if side.is_owner(&there.pointer) => side.go_on(here.as_ref(), &there),
         (here, Some(there)) => {
-            side.check_adoption(here.is_some(), &there, takes_over)?;
+            side.check_adoption(here.is_some(), &there, adoption)?;
             side.adopt(&there)
         }
     }
@@ -112,7 +124,7 @@ impl Side<'_> {
     }
 
     /// Returns the hold, and records its stage first.
-    fn tenure(self, stage: Stage, tag: Option<Tag>) -> Result<Tenure> {
+    fn tenure(self, stage: AttachStage, tag: Option<Tag>) -> Result<Tenure> {
         let url = self.depot.url().to_owned();
         let new = || Mark {
             id: format!("{:032x}", rand::random::<u128>()),
@@ -127,11 +139,20 @@ impl Side<'_> {
     }
 
     /// Brings a store, or none yet, to an object store that holds nothing.
-    fn attach(self, here: Option<&Committed>) -> Result<Tenure> {
+    fn attach(self, here: Option<&Committed>, claim: Option<Pointer>) -> Result<Tenure> {
+        if let Some(claim) = &claim
+            && !self.is_owner(claim)
+            && !seeded::is(Bug::ClaimIgnored)
+        {
+            return Err(self.invalid(&format!(
+                "another store, on {}, is being brought to this prefix; give this one a prefix of its own, or delete CURRENT there if that store has gone for good",
+                claim.current.host
+            )));
+        }
         let stage = self.marked.as_ref().map(|mark| mark.stage);
-        if matches!(stage, Some(Stage::Attached | Stage::Adopting)) {
+        if matches!(stage, Some(AttachStage::Attached | AttachStage::Adopting)) {
             return Err(self.invalid(
-                "CURRENT is missing in the object store, and this store has committed there; restore the object, or give the store another prefix after removing the file OBJECTS",
+                "CURRENT is missing in the object store, and this store has committed there; restore the object from a version or a copy of the bucket",
             ));
         }
         let refused = |e| failed(&**self.depot, "check", "CURRENT", e);
@@ -143,7 +164,9 @@ impl Side<'_> {
                 "bringing all sealed files to the object store"
             );
         }
-        self.tenure(Stage::Attaching, None)
+        let tenure = self.tenure(AttachStage::Attaching, None)?;
+        tenure.owner.claim(claim.map(|claim| claim.tag))?;
+        Ok(tenure)
     }
 
     /// Goes on as the writer that has committed last.
@@ -163,15 +186,14 @@ impl Side<'_> {
         if !is_same {
             self.write_here(there)?;
         }
-        let stage = self.marked.as_ref().map_or(Stage::Attached, |m| m.stage);
-        self.tenure(stage, Some(there.pointer.tag.clone()))
+        self.tenure(AttachStage::Attached, Some(there.pointer.tag.clone()))
     }
 
-    fn check_adoption(&self, has_store: bool, there: &Published, takes_over: bool) -> Result<()> {
+    fn check_adoption(&self, has_store: bool, there: &Published, adoption: Adoption) -> Result<()> {
         let stage = self.marked.as_ref().map(|mark| mark.stage);
         let host = &there.pointer.current.host;
         match stage {
-            Some(Stage::Adopting) => {}
+            Some(AttachStage::Adopting) => {}
             None if !has_store => manifest::refuse_headless(&**self.fs, self.data)?,
             None => {
                 return Err(self.invalid(
@@ -184,8 +206,16 @@ impl Side<'_> {
                 )));
             }
         }
-        if is_sealed(&there.committed.manifest) || takes_over {
-            return Ok(());
+        let is_sealed = is_sealed(&there.committed.manifest);
+        match adoption {
+            Adoption::Any => return Ok(()),
+            Adoption::Sealed if is_sealed => return Ok(()),
+            Adoption::No if is_sealed => {
+                return Err(self.invalid(
+                    "the directory holds no store, and the one in the object store is not of it; `logmill serve` in the directory takes it over",
+                ));
+            }
+            Adoption::Sealed | Adoption::No => {}
         }
         Err(self.invalid(&format!(
             "the writer on {host} has events that are not sealed, in its journal alone. Stop it and serve there, or leave them behind with --take-over"
@@ -197,8 +227,8 @@ impl Side<'_> {
     fn adopt(self, there: &Published) -> Result<Tenure> {
         let (fs, data, depot) = (self.fs, self.data, self.depot);
         let manifest = &there.committed.manifest;
-        let tenure = self.tenure(Stage::Adopting, Some(there.pointer.tag.clone()))?;
-        // Another attempt may have left these; nobody was told of anything in them.
+        let tenure = self.tenure(AttachStage::Adopting, Some(there.pointer.tag.clone()))?;
+        // Another attempt may have left these; nothing in them was acknowledged.
         for folder in [manifest::DIR, manifest::COPY_DIR, journal::DIR] {
             clear(&**fs, &data.join(folder))?;
         }
@@ -256,53 +286,4 @@ fn clear(fs: &dyn Fs, folder: &Path) -> Result<()> {
         fs.remove(&path).at("remove", &path)?;
     }
     fs.sync_dir(folder).at("sync", folder)
-}
-
-/// Puts files of the data directory.
-pub(crate) fn put_files(fs: &dyn Fs, data: &Path, depot: &dyn Depot, names: &[&str]) -> Result<()> {
-    for some in names.chunks(PUT_FILES) {
-        let open = |name: &&str| {
-            let path = data.join(name);
-            fs.open_read(&path).at("open", &path)
-        };
-        let files: Vec<_> = some.iter().map(open).collect::<Result<_>>()?;
-        let contents = files.iter().map(|file| Content::File(&**file));
-        let objects: Vec<_> = some.iter().copied().zip(contents).collect();
-        let named = some.first().copied().unwrap_or_default();
-        depot
-            .put_all(&objects)
-            .map_err(|e| failed(depot, "put", named, e))?;
-    }
-    Ok(())
-}
-
-/// Fetches a file into the data directory, unless it is there.
-pub(super) fn bring(fs: &dyn Fs, data: &Path, depot: &dyn Depot, file: &FileRef) -> Result<()> {
-    let path = data.join(&file.path);
-    if fs.exists(&path) {
-        return Ok(());
-    }
-    let folder = path.parent().expect("BUG: a file lies in a directory");
-    create_dir_durably(fs, data, folder)?;
-    let mut writer = FileWriter::create(fs, &path)?;
-    let mut at = 0;
-    while at < file.len {
-        let end = file.len.min(at + PIECE_BYTES);
-        let piece: Vec<_> = std::iter::once(at..end).collect();
-        let read = depot.get(&file.path, &piece);
-        for piece in read.map_err(|e| failed(depot, "get", &file.path, e))? {
-            writer.put(&piece)?;
-        }
-        at = end;
-    }
-    let found = writer.finish_as(file.path.clone())?;
-    fs.sync_dir(folder).at("sync", folder)?;
-    if (found.len, found.crc) == (file.len, file.crc) {
-        return Ok(());
-    }
-    Err(Error::Corrupt {
-        path,
-        offset: 0,
-        what: "it came from the object store with another checksum than the manifest's".into(),
-    })
 }

@@ -15,9 +15,9 @@ use crate::file::write_durably;
 
 pub(crate) const FILE: &str = "OBJECTS";
 
-/// How far a data directory has come with its object store.
+/// The state of a data directory towards its object store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AttachStage {
     /// It brings its files there, and has not committed anything there for sure.
     Attaching,
     /// It has committed there.
@@ -27,7 +27,7 @@ pub(crate) enum Stage {
     Adopting,
 }
 
-impl Stage {
+impl AttachStage {
     const ALL: [(Self, &'static str); 3] = [
         (Self::Attaching, "attaching"),
         (Self::Attached, "attached"),
@@ -44,7 +44,7 @@ impl Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) id: String,
-    pub(crate) stage: Stage,
+    pub(crate) stage: AttachStage,
     pub(crate) url: String,
 }
 
@@ -82,7 +82,7 @@ impl Mark {
         let mut words = rest.trim_end().splitn(4, ' ');
         let id = words.next()?.to_owned();
         let stage = words.next()?;
-        let (stage, _) = *Stage::ALL.iter().find(|(_, word)| *word == stage)?;
+        let (stage, _) = *AttachStage::ALL.iter().find(|(_, word)| *word == stage)?;
         let url = words.nth(1)?.to_owned();
         let mark = Self { id, stage, url };
         (mark.line() == text).then_some(mark)

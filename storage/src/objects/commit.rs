@@ -1,7 +1,7 @@
 //! The commit of a version of the manifest in an object store, and its reading.
 //!
 //! # Invariant
-//! [`DepotOwner::commit`] returns `Ok` only if `CURRENT` had the content of this commit, and an
+//! A commit of [`DepotOwner`] returns `Ok` only if `CURRENT` had the content of this commit, and an
 //! error other than [`Error::Unknown`] only if it never will have. An answer to the swap alone
 //! decides nothing but success: a time-out may have happened or happen later, and a refusal may
 //! be the answer to the second attempt of a request whose first attempt succeeded. `CURRENT`
@@ -13,22 +13,24 @@
 //!   known, so this writer stops and deletes nothing.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::adopt::put_files;
 use super::current::{Current, ManifestBody};
-use super::{Content, Depot, Swap, Tag};
+use super::files::put_files;
+use crate::depot::{Content, Depot, Swap, Tag, failed, object_path};
 use crate::env::{Fs, host_name};
 use crate::error::{Error, Result};
-use crate::manifest::{Committed, Manifest};
+use crate::manifest::{CommitPlace, Committed, Manifest};
 use crate::seeded::{self, Bug};
 
-/// Attempts after which the outcome of a commit stays unknown, ten minutes of them.
-const TRIES: u32 = 200;
+/// Attempts after which the outcome of a commit stays unknown when the store closes. Otherwise a
+/// commit waits for the object store: its outcome decides what may be done next.
+const TRIES: u32 = 3;
 /// Attempts to read a manifest whose body was deleted after a later commit.
 const READ_TRIES: u32 = 20;
 
@@ -40,6 +42,10 @@ pub(crate) struct DepotOwner {
     pub(crate) id: String,
     /// Files that are there before a commit names them.
     put: Mutex<BTreeSet<String>>,
+    /// The claim that the first version replaces. Until then no file of an earlier one is there.
+    claim: Mutex<Option<Tag>>,
+    /// True when the store closes: then a commit without an answer is given up.
+    closing: AtomicBool,
 }
 
 /// `CURRENT` as it was read.
@@ -56,28 +62,6 @@ pub(crate) struct Published {
     pub(crate) committed: Committed,
     /// The bytes of the version.
     pub(crate) bytes: Bytes,
-}
-
-/// Adds the call and the object to an error.
-pub(crate) fn failed(
-    depot: &dyn Depot,
-    op: &'static str,
-    name: &str,
-    source: std::io::Error,
-) -> Error {
-    let path = object_path(depot, name);
-    // Its text may begin with the address.
-    let text = source.to_string();
-    let bare = text.strip_prefix(&format!("{}: ", path.display()));
-    let source = match bare {
-        Some(reason) => std::io::Error::new(source.kind(), reason.to_owned()),
-        None => source,
-    };
-    Error::Io { op, path, source }
-}
-
-fn object_path(depot: &dyn Depot, name: &str) -> PathBuf {
-    PathBuf::from(format!("{}/{name}", depot.url()))
 }
 
 fn corrupt(depot: &dyn Depot, name: &str, what: String) -> Error {
@@ -130,7 +114,8 @@ fn published(depot: &dyn Depot, pointer: Pointer) -> Result<Published> {
 pub(crate) fn newest(depot: &dyn Depot) -> Result<Option<Published>> {
     let mut tries = 0;
     loop {
-        let Some(found) = pointer(depot)? else {
+        let found = pointer(depot)?.filter(|found| !found.current.is_claim());
+        let Some(found) = found else {
             return Ok(None);
         };
         let tag = found.tag.clone();
@@ -146,12 +131,56 @@ pub(crate) fn newest(depot: &dyn Depot) -> Result<Option<Published>> {
 }
 
 impl DepotOwner {
+    /// Returns the owner for a data directory.
     pub(crate) fn new(depot: Arc<dyn Depot>, id: String) -> Self {
         Self {
             depot,
             id,
             put: Mutex::default(),
+            claim: Mutex::default(),
+            closing: AtomicBool::new(false),
         }
+    }
+
+    /// Claims a prefix that holds nothing, so that no other store is brought there before the first
+    /// commit; `known` is a claim of this directory that is there.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if another directory has it.
+    pub(crate) fn claim(&self, known: Option<Tag>) -> Result<()> {
+        let claim = match known {
+            Some(known) => known,
+            None => {
+                let nonce = format!("{:032x}", rand::random::<u128>());
+                self.swap(None, &Current::claim(&nonce, (&self.id, &host_name())))?
+            }
+        };
+        *self.claim.lock() = Some(claim);
+        Ok(())
+    }
+
+    /// Gives commits up whose answer does not come: the store closes.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes sure that no other writer has committed since this one.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if one has: this writer must stop. An error of the object store.
+    pub(crate) fn check(&self) -> Result<()> {
+        match pointer(&*self.depot)? {
+            Some(there) if there.current.owner == self.id => Ok(()),
+            Some(there) => Err(self.superseded(&there.current)),
+            None => Err(Error::Unknown {
+                what: format!("{}/CURRENT is not there any more", self.depot.url()),
+            }),
+        }
+    }
+
+    /// Forgets files that no commit will name.
+    pub(crate) fn forget_put(&self, names: &[String]) {
+        self.put.lock().retain(|name| !names.contains(name));
     }
 
     /// Puts files of the data directory that the next commit will name, so that it need not wait
@@ -168,44 +197,30 @@ impl DepotOwner {
     }
 
     /// Puts the files that a version names and the one before it does not, unless they are there.
-    pub(crate) fn put_new_files(
+    fn put_new_files(
         &self,
         fs: &dyn Fs,
         data: &Path,
         current: Option<&Committed>,
         next: &Manifest,
     ) -> Result<()> {
-        // A version that is not in the object store has no files there.
-        let current = current.filter(|current| current.tag.is_some());
+        let current = current.filter(|_| self.claim.lock().is_none());
         let known: BTreeSet<&str> = current
             .iter()
             .flat_map(|current| current.manifest.files())
             .map(|file| &*file.path)
             .collect();
         let new: BTreeSet<&str> = next.files().map(|file| &*file.path).collect();
-        let mut put = self.put.lock();
+        let put = self.put.lock().clone();
         let missing = |name: &&str| !known.contains(name) && !put.contains(*name);
         let missing: Vec<&str> = new.iter().copied().filter(missing).collect();
         if !seeded::is(Bug::PutAfterCommit) {
             put_files(fs, data, &*self.depot, &missing)?;
         }
-        // They are known from here on, or belong to an edit that has yet to come.
-        put.retain(|name| !new.contains(name.as_str()));
         Ok(())
     }
 
-    /// Commits a version after the one whose tag is `expected`, or the first one. `bytes` is its
-    /// encoding.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`] when the outcome is not known, or another writer has committed: this
-    /// writer must stop. After any other error nothing was committed.
-    pub(crate) fn commit(
-        &self,
-        expected: Option<&Tag>,
-        manifest: &Manifest,
-        bytes: Vec<u8>,
-    ) -> Result<Tag> {
+    fn publish(&self, expected: Option<&Tag>, manifest: &Manifest, bytes: Vec<u8>) -> Result<Tag> {
         let depot = &*self.depot;
         let nonce = manifest
             .commit
@@ -225,7 +240,7 @@ impl DepotOwner {
     fn swap(&self, expected: Option<&Tag>, current: &Current) -> Result<Tag> {
         let (depot, content) = (&*self.depot, current.encode());
         let mut reason = String::new();
-        for attempt in 1..=TRIES {
+        for attempt in 1.. {
             match depot.swap_current(expected, &content) {
                 Ok(Swap::Done(tag)) => return Ok(tag),
                 Ok(Swap::Refused) if seeded::is(Bug::RefusalBelieved) => {
@@ -249,6 +264,9 @@ impl DepotOwner {
                 }
                 Err(error) => reason = error.to_string(),
             }
+            if attempt >= TRIES && self.closing.load(Ordering::SeqCst) {
+                break;
+            }
             depot.pause(attempt);
         }
         Err(Error::Unknown {
@@ -266,5 +284,27 @@ impl DepotOwner {
                 there.epoch
             ),
         }
+    }
+}
+
+impl CommitPlace for DepotOwner {
+    fn commit(
+        &self,
+        (fs, data): (&dyn Fs, &Path),
+        current: Option<&Committed>,
+        next: &Manifest,
+        bytes: Vec<u8>,
+    ) -> Result<Tag> {
+        self.put_new_files(fs, data, current, next)?;
+        let claim = self.claim.lock().clone();
+        let expected = current.and_then(|current| current.tag.as_ref());
+        let tag = self.publish(claim.as_ref().or(expected), next, bytes)?;
+        *self.claim.lock() = None;
+        // Files of this version are known from here on; others are of an edit that has yet to come.
+        let named: BTreeSet<&str> = next.files().map(|file| &*file.path).collect();
+        self.put
+            .lock()
+            .retain(|name| !named.contains(name.as_str()));
+        Ok(tag)
     }
 }
