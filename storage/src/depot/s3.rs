@@ -67,7 +67,7 @@ pub struct CacheSettings {
     pub folder: PathBuf,
     /// Bytes of blocks in memory.
     pub memory_bytes: u64,
-    /// Bytes of blocks on disk, 68 million or more; 0 for none.
+    /// Bytes of blocks on disk, 67 million or more; 0 for none.
     pub disk_bytes: u64,
 }
 

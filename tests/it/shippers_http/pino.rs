@@ -166,7 +166,8 @@ fn what_pino_was_told_is_stored_is_there_once_when_it_is_killed() {
         .spawn()
         .expect("node starts");
     let told = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let mut stored_to = 0;
+    // A push that waits for its answer does not hold the next one up: they may end in any order.
+    let mut acknowledged = Vec::new();
     for (push, line) in (1..).zip(told) {
         let line = line.expect("a line");
         if line.starts_with("skipped") {
@@ -179,19 +180,26 @@ fn what_pino_was_told_is_stored_is_there_once_when_it_is_killed() {
             panic!("no push that is stored: {line}");
         };
         let number = |word: &str| word.parse::<u64>().expect("a number");
-        assert_eq!(number(first), stored_to, "pushes come in order");
-        stored_to += number(len);
+        let first = number(first);
+        acknowledged.extend(first..first + number(len));
         if push == 12 {
             child.kill().expect("a signal to our own child");
         }
     }
     child.wait().expect("node ends");
-    // The last push may have left the client without an answer.
+    // The last pushes may have left the client without an answer.
     std::thread::sleep(Duration::from_millis(300));
     let found = stored(&server);
-    let expected: BTreeMap<u64, u64> = (0..found.len() as u64).map(|n| (n, 1)).collect();
-    assert_eq!(found, expected);
-    let found = found.len() as u64;
-    assert!(stored_to <= found, "{stored_to}, {found}");
-    println!("{stored_to} records were told as stored, {found} are there");
+    assert!(found.values().all(|times| *times == 1), "{found:?}");
+    let lost: Vec<&u64> = acknowledged
+        .iter()
+        .filter(|n| !found.contains_key(n))
+        .collect();
+    assert!(lost.is_empty(), "told as stored, and lost: {lost:?}");
+    assert!(acknowledged.len() >= 12, "{acknowledged:?}");
+    println!(
+        "{} records were told as stored, {} are there",
+        acknowledged.len(),
+        found.len()
+    );
 }

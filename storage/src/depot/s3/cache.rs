@@ -25,15 +25,16 @@ use super::read::{RemoteRun, fetch, pieces};
 use super::{CacheSettings, DepotThreads, RemoteObject};
 use crate::env::{Fs, Guard, RealFs};
 
-/// Bytes of a block. The last one of an object is shorter.
-pub(super) const BLOCK_BYTES: u64 = 1 << 20;
+/// Bytes of a block, as of those with checksums in a file: a lookup of a few rows fetches no more
+/// than it reads from a disk. The last one of an object is shorter.
+pub(super) const BLOCK_BYTES: u64 = 64 << 10;
 /// Blocks that one read looks up at a time.
-const PARALLEL: usize = 8;
+const PARALLEL: usize = 32;
 /// Bytes that a cached block takes on disk: its header, its key, and an index of its own, each in
 /// pages of 4 KiB.
 const STORED_BYTES: u64 = BLOCK_BYTES + (8 << 10);
 /// Bytes that the smallest file of the cache holds. The cache evicts a file at a time.
-const FILE_BYTES: u64 = 16 * STORED_BYTES;
+const FILE_BYTES: u64 = 224 * STORED_BYTES;
 /// Bytes of its largest file; offsets in it have 32 bits.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 /// Files of the cache, each of which keeps a descriptor open, while they are not the largest.

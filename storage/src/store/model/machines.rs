@@ -438,7 +438,8 @@ fn machines_with_one_object_store_lose_nothing_that_is_sealed() {
         return;
     }
     let started = Instant::now();
-    let limit = Duration::from_secs(setting("LOGMILL_SIM_SECONDS").unwrap_or(10));
+    // A fourth of the time of the model of one machine.
+    let limit = Duration::from_secs(setting("LOGMILL_SIM_SECONDS").unwrap_or(10)) / 4;
     let at_least = setting("LOGMILL_SIM_HISTORIES").unwrap_or(1);
     let counts = [0; 3].map(AtomicU64::new);
     on_all_cores(|seed| {

@@ -247,10 +247,7 @@ fn a_range_behind_the_end_is_an_early_end() {
 #[test]
 fn the_last_block_is_asked_for_in_full_and_is_short() {
     let server = Server::start(|_, asked| {
-        assert!(
-            asked.headers.contains("range: bytes=0-1048575"),
-            "{asked:?}"
-        );
+        assert!(asked.headers.contains("range: bytes=0-65535"), "{asked:?}");
         let headers =
             "Content-Range: bytes 0-4/5\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
         (206, headers, "abcde".into())

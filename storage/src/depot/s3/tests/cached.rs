@@ -223,7 +223,7 @@ fn wrong_settings_are_named() {
     };
     let error = open(few).unwrap_err();
     assert!(
-        error.contains("1000 bytes on disk are too few; give it 67633152 or more"),
+        error.contains("1000 bytes on disk are too few; give it 66060288 or more"),
         "{error}"
     );
     let no_folder = folder.path().join("file");
