@@ -229,12 +229,9 @@ fn a_peer_that_hangs_is_named_in_time() {
     let began = Instant::now();
     let told = refused(&all.front, COUNT);
     assert!(began.elapsed() < TOLD_WITHIN, "{:?}", began.elapsed());
-    let said = |peer: &Server| format!("peer {}: it does not answer within 800 ms", peer.url);
-    // On a busy machine the other peer may be late, too.
-    assert!(
-        [said(&all.second), said(&all.first)].contains(&told),
-        "{told}"
-    );
+    // On a busy machine the other peer may be late, too, and at any moment of the question.
+    let said = |peer: &Server| told.starts_with(&format!("peer {}: it does not answer", peer.url));
+    assert!(said(&all.second) || said(&all.first), "{told}");
     all.second.signal(Signal::CONT);
     assert_eq!(count(&all.front), ALL);
     // The states that were told too late are given back as well.
