@@ -38,3 +38,6 @@ pub(crate) use garbage::{Dropped, delete_orphans};
 #[cfg(test)]
 pub(crate) use mark::owner_id;
 pub(crate) use mark::{refuse_marked, refuse_without_depot};
+
+#[cfg(test)]
+mod tests;
