@@ -576,7 +576,21 @@ def deviation(values, sample):
     result = statistics.stdev(numbers) if sample else statistics.pstdev(numbers)
     if result and (result < 1e-4 * max(map(abs, numbers)) or result > 1e12):
         raise Undecided("a deviation whose last digits matter")
+    # Sums in one pass, as databases make them, may end just beside a number at which functions
+    # such as $round and $floor jump.
+    if abs(2 * result - round(2 * result)) < 1e-9 and result != one_pass(numbers, sample):
+        raise Undecided("a deviation beside a jump of rounding")
     return result
+
+
+def one_pass(numbers, sample):
+    """The standard deviation by Welford's method, in the order of the numbers."""
+    mean = squares = 0.0
+    for count, number in enumerate(numbers, 1):
+        step = number - mean
+        mean += step / count
+        squares += step * (number - mean)
+    return math.sqrt(squares / (len(numbers) - sample))
 
 
 def average(values):
