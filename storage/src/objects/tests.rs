@@ -76,16 +76,15 @@ fn a_mark_comes_back_and_a_damaged_one_is_an_error() {
     }
     let path = data.join("OBJECTS");
     let bytes = fs.read(&path).expect("read");
-    for at in 0..bytes.len() {
+    for (at, byte) in bytes.iter().enumerate() {
         let file = fs.open(&path).expect("opened");
-        file.write_all_at(&[bytes[at] ^ 1], at as u64)
-            .expect("written");
+        file.write_all_at(&[byte ^ 1], at as u64).expect("written");
         let read = Mark::read(&fs, data);
         assert!(
             matches!(read, Err(Error::Corrupt { .. })),
             "byte {at}: {read:?}"
         );
-        file.write_all_at(&[bytes[at]], at as u64).expect("written");
+        file.write_all_at(&[*byte], at as u64).expect("written");
     }
 }
 
