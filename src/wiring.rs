@@ -17,8 +17,14 @@ use crate::failure::{DISK, Failure, Result, tell};
 
 /// Opens a store for writing. A disk error that poisons the store ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
+    open_cached(data, config, None)
+}
+
+/// Opens a store as [`open_store`] does; `cached` is the data directory if it has a cache of the
+/// object store.
+fn open_cached(data: &Path, config: &Config, cached: Option<&Path>) -> Result<Store> {
     let options = Options {
-        depot: depot(config, Some(data))?,
+        depot: depot(config, cached)?,
         ..store_options(config)?
     };
     let store = Store::open(data, options)?;
@@ -37,7 +43,7 @@ pub(crate) fn redefine(
 ) -> Result<Store> {
     let cascade = config.cascade().map_err(Failure::config)?;
     let options = Options {
-        depot: depot(config, Some(data))?,
+        depot: depot(config, None)?,
         ..options_of(config, cascade.redefining(name, replaces))
     };
     Ok(Store::open(data, options)?)
@@ -55,7 +61,7 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
             false => Store::open_read_only(data, options)?,
         });
     }
-    open_store(data, config).map_err(|failure| {
+    open_cached(data, config, Some(data)).map_err(|failure| {
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::DiskFull;
         if !failure.storage().is_some_and(is_full) {
             return failure;
@@ -71,8 +77,8 @@ pub(crate) fn open_beside(data: &Path, config: &Config) -> Result<ReadOnlyStore>
     Ok(ReadOnlyStore::open_beside(disk(), data, depot)?)
 }
 
-/// Connects to the object store of the configuration, if there is one. Blocks of it are cached in
-/// the data directory `cached`, which no other process uses so.
+/// Connects to the object store of the configuration, if there is one. A server caches blocks of it
+/// in its data directory, `cached`; a command, which may run beside the server, caches none.
 pub(crate) fn depot(config: &Config, cached: Option<&Path>) -> Result<Option<Arc<dyn Depot>>> {
     /// Folder of the cache in a data directory.
     const FOLDER: &str = "cache";

@@ -34,7 +34,7 @@ mod mark;
 pub use adopt::Adoption;
 pub(crate) use adopt::{Tenure, settle};
 pub(crate) use commit::{DepotOwner, Published, newest, pointer};
-pub(crate) use garbage::{Dropped, delete_orphans};
+pub(crate) use garbage::{Dropped, delete_orphans, earlier_bodies};
 #[cfg(test)]
 pub(crate) use mark::owner_id;
 pub(crate) use mark::{refuse_marked, refuse_without_depot};

@@ -172,9 +172,13 @@ impl DepotOwner {
         match pointer(&*self.depot)? {
             Some(there) if there.current.owner == self.id => Ok(()),
             Some(there) => Err(self.superseded(&there.current)),
-            None => Err(Error::Unknown {
-                what: format!("{}/CURRENT is not there any more", self.depot.url()),
-            }),
+            None => Err(self.gone()),
+        }
+    }
+
+    fn gone(&self) -> Error {
+        Error::Unknown {
+            what: format!("{}/CURRENT is not there any more", self.depot.url()),
         }
     }
 
@@ -199,10 +203,9 @@ impl DepotOwner {
     /// Puts the files that a version names and the one before it does not, unless they are there.
     fn put_new_files(
         &self,
-        fs: &dyn Fs,
-        data: &Path,
+        (fs, data): (&dyn Fs, &Path),
         current: Option<&Committed>,
-        next: &Manifest,
+        named: &BTreeSet<&str>,
     ) -> Result<()> {
         let current = current.filter(|_| self.claim.lock().is_none());
         let known: BTreeSet<&str> = current
@@ -210,10 +213,11 @@ impl DepotOwner {
             .flat_map(|current| current.manifest.files())
             .map(|file| &*file.path)
             .collect();
-        let new: BTreeSet<&str> = next.files().map(|file| &*file.path).collect();
-        let put = self.put.lock().clone();
-        let missing = |name: &&str| !known.contains(name) && !put.contains(*name);
-        let missing: Vec<&str> = new.iter().copied().filter(missing).collect();
+        let mut missing: Vec<&str> = named.difference(&known).copied().collect();
+        {
+            let put = self.put.lock();
+            missing.retain(|name| !put.contains(*name));
+        }
         if !seeded::is(Bug::PutAfterCommit) {
             put_files(fs, data, &*self.depot, &missing)?;
         }
@@ -256,13 +260,21 @@ impl DepotOwner {
                 Ok(Some(there)) if there.current.nonce == current.nonce => return Ok(there.tag),
                 Ok(there) if there.as_ref().map(|p| &p.tag) == expected => {}
                 Ok(Some(there)) => return Err(self.superseded(&there.current)),
-                Ok(None) => reason = "it is not there any more".into(),
+                Ok(None) => return Err(self.gone()),
                 Err(error @ Error::Corrupt { .. }) => {
                     return Err(Error::Unknown {
                         what: error.to_string(),
                     });
                 }
                 Err(error) => reason = error.to_string(),
+            }
+            if attempt % TRIES == 0 {
+                tracing::warn!(
+                    url = depot.url(),
+                    attempt,
+                    reason,
+                    "a commit waits for the object store"
+                );
             }
             if attempt >= TRIES && self.closing.load(Ordering::SeqCst) {
                 break;
@@ -290,18 +302,18 @@ impl DepotOwner {
 impl CommitPlace for DepotOwner {
     fn commit(
         &self,
-        (fs, data): (&dyn Fs, &Path),
+        directory: (&dyn Fs, &Path),
         current: Option<&Committed>,
         next: &Manifest,
         bytes: Vec<u8>,
     ) -> Result<Tag> {
-        self.put_new_files(fs, data, current, next)?;
+        let named: BTreeSet<&str> = next.files().map(|file| &*file.path).collect();
+        self.put_new_files(directory, current, &named)?;
         let claim = self.claim.lock().clone();
         let expected = current.and_then(|current| current.tag.as_ref());
         let tag = self.publish(claim.as_ref().or(expected), next, bytes)?;
         *self.claim.lock() = None;
         // Files of this version are known from here on; others are of an edit that has yet to come.
-        let named: BTreeSet<&str> = next.files().map(|file| &*file.path).collect();
         self.put
             .lock()
             .retain(|name| !named.contains(name.as_str()));

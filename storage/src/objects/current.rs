@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! logmill current <crc32c of the JSON, hex>
-//! {"format":1,"version":…,"epoch":…,"nonce":…,"store_id":…,"owner":…,"host":…,"body":{…}}
+//! {"format":1,"version":7,"epoch":3,"nonce":"...","store_id":"...","owner":"...",...}
 //! ```
 
 use bytes::Bytes;

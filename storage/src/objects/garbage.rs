@@ -85,6 +85,14 @@ impl Dropped {
         due
     }
 
+    /// Notes bodies that were there before this writer, as if their successors came now.
+    pub(crate) fn inherit(&mut self, mut bodies: Vec<String>, now_us: i64) {
+        bodies.retain(|body| !self.bodies.iter().any(|(known, _)| known == body));
+        bodies.sort_unstable();
+        let old = bodies.into_iter().map(|body| (body, now_us));
+        self.bodies = old.chain(self.bodies.drain(..)).collect();
+    }
+
     /// Notes that objects are deleted.
     pub(crate) fn deleted(&mut self, names: Vec<String>) {
         self.bodies.retain(|(body, _)| !names.contains(body));
@@ -94,8 +102,8 @@ impl Dropped {
     }
 }
 
-/// Deletes the files of earlier writers that the manifest of this one does not know, and the
-/// bodies of versions before its own. Returns their number.
+/// Deletes the files of earlier writers that the manifest of this one does not know. Returns their
+/// number.
 pub(crate) fn delete_orphans(depot: &dyn Depot, manifest: &Manifest) -> Result<usize> {
     let known: BTreeSet<&str> = manifest
         .files()
@@ -117,13 +125,6 @@ pub(crate) fn delete_orphans(depot: &dyn Depot, manifest: &Manifest) -> Result<u
                 .filter(|n| of_earlier(n) && !known.contains(n.as_str())),
         );
     }
-    let bodies = depot
-        .list("manifest/")
-        .map_err(|e| failed(depot, "list", "manifest", e))?;
-    // A reader may have read `CURRENT` just before the last few of them.
-    let kept = manifest.version.saturating_sub(BODIES as u64);
-    let is_old = |name: &String| commit::version_of(name).is_some_and(|v| v < kept);
-    orphans.extend(bodies.into_iter().filter(is_old));
     let count = orphans.len();
     if count > 0 {
         depot
@@ -131,4 +132,13 @@ pub(crate) fn delete_orphans(depot: &dyn Depot, manifest: &Manifest) -> Result<u
             .map_err(|e| failed(depot, "delete", "orphans", e))?;
     }
     Ok(count)
+}
+
+/// Returns the bodies of versions before this one.
+pub(crate) fn earlier_bodies(depot: &dyn Depot, version: u64) -> Result<Vec<String>> {
+    let mut bodies = depot
+        .list("manifest/")
+        .map_err(|e| failed(depot, "list", "manifest", e))?;
+    bodies.retain(|name| commit::version_of(name).is_some_and(|of| of < version));
+    Ok(bodies)
 }

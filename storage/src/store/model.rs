@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::sim::{Call, Fault, Image};
+use crate::store::Config;
 use steps::{Step, script, short_script, step};
 use world::{Done, World};
 
@@ -58,6 +59,22 @@ fn live(mut world: World) -> World {
         world.run(&[Step::Retry { times: 2, seed }]);
     }
     world
+}
+
+/// Interval of syncs and seals in the models: none runs on its own within a history.
+const NEVER_US: i64 = 1 << 50;
+
+/// Returns the configuration of a store that does nothing on its own.
+fn idle() -> Config {
+    Config {
+        lag_us: NEVER_US,
+        memtable_bytes_max: 1 << 30,
+        sync_interval_ms: 3_600_000,
+        tends: false,
+        // Nothing depends on the job log, and a failure there is no error.
+        keeps_log: false,
+        ..Config::default()
+    }
 }
 
 fn setting(name: &str) -> Option<u64> {

@@ -21,35 +21,25 @@ impl Store {
     ///
     /// # Errors
     /// The errors of [`crate::ReadOnlyStore::open`].
-    pub fn open_read_only(data: &Path, mut options: Options) -> Result<Self> {
-        options.config.keeps_log = false;
-        options.config.tends = false;
+    pub fn open_read_only(data: &Path, options: Options) -> Result<Self> {
         let fs = Arc::clone(&options.fs);
         let Read {
             held,
             committed,
             recovered,
         } = read_only_store::read(&fs, data, options.clock.now_us())?;
-        let log = JobLog::of(Arc::clone(&fs), Arc::clone(&options.clock), data, false);
-        let next_seq = recovered.next_seq;
+        let state = State {
+            streams: recovered.streams.into(),
+            memtable: recovered.memtable,
+            identities: recovered.identities,
+            next_seq: recovered.next_seq,
+            ..State::of(committed)
+        };
         let shared = Arc::new(Shared::of(Opened {
-            data,
-            syncer: Syncer::idle(data, next_seq),
-            reserve: Reserve::of(&*fs, data, 0),
-            options,
-            depot: None,
-            state: State {
-                streams: recovered.streams.into(),
-                memtable: recovered.memtable,
-                identities: recovered.identities,
-                next_seq,
-                ..State::of(committed)
-            },
             torn_bytes: recovered.replay.torn_bytes,
             replayed: recovered.items,
-            log,
-            lock: None,
             registration: held,
+            ..Opened::for_reading(data, options, state)
         }));
         Ok(Self {
             shared,
@@ -57,6 +47,28 @@ impl Store {
             syncs: None,
             threads: Vec::new(),
         })
+    }
+}
+
+impl<'a> Opened<'a> {
+    /// Returns a store that nothing is written to, with this state.
+    pub(super) fn for_reading(data: &'a Path, mut options: Options, state: State) -> Self {
+        options.config.keeps_log = false;
+        options.config.tends = false;
+        let (fs, clock) = (Arc::clone(&options.fs), Arc::clone(&options.clock));
+        Self {
+            data,
+            syncer: Syncer::idle(data, state.next_seq),
+            reserve: Reserve::of(&*fs, data, 0),
+            options,
+            depot: None,
+            state,
+            torn_bytes: 0,
+            replayed: 0,
+            log: JobLog::of(fs, clock, data, false),
+            lock: None,
+            registration: None,
+        }
     }
 }
 

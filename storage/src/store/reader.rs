@@ -10,14 +10,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::reserve::Reserve;
 use super::shared::wait_for;
 use super::{Opened, Options, Pin, Shared, State, Store};
 use crate::depot::{Depot, Tag};
 use crate::error::{Error, Result};
 use crate::identity::Identities;
-use crate::job_log::JobLog;
-use crate::journal::Syncer;
 use crate::manifest::Manifest;
 use crate::objects::{self, Published};
 
@@ -31,37 +28,18 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotAStore`] if there is none; an error of the object store.
-    pub fn open_reader(data: &Path, mut options: Options) -> Result<Self> {
-        options.config.keeps_log = false;
-        options.config.tends = false;
+    pub fn open_reader(data: &Path, options: Options) -> Result<Self> {
         let depot = options.depot.clone();
         let depot = depot.ok_or_else(|| Error::invalid("a reader needs an object store"))?;
-        let published = objects::newest(&*depot)?.ok_or_else(|| Error::NotAStore {
-            path: depot.url().into(),
-        })?;
+        let published = newest(&*depot)?;
         let tag = published.pointer.tag.clone();
-        let fs = Arc::clone(&options.fs);
-        let log = JobLog::of(Arc::clone(&fs), Arc::clone(&options.clock), data, false);
-        let next_seq = published.committed.manifest.sealed_seq;
         let mut state = State::of(published.committed.clone());
         see(
             &mut state,
             identities(&*depot, &published.committed.manifest)?,
             published,
         );
-        let shared = Arc::new(Shared::of(Opened {
-            data,
-            syncer: Syncer::idle(data, next_seq),
-            reserve: Reserve::of(&*fs, data, 0),
-            options,
-            depot: None,
-            state,
-            torn_bytes: 0,
-            replayed: 0,
-            log,
-            lock: None,
-            registration: None,
-        }));
+        let shared = Arc::new(Shared::of(Opened::for_reading(data, options, state)));
         let follower = super::open::spawn(&shared, "reader", move |shared| {
             follow(shared, &*depot, tag);
         })?;
@@ -124,18 +102,19 @@ fn follow(shared: &Arc<Shared>, depot: &dyn Depot, mut tag: Tag) {
 
 /// Reads the newest version, if there is another one.
 fn look(shared: &Shared, depot: &dyn Depot, tag: &mut Tag) -> Result<()> {
-    let pointer = objects::pointer(depot)?.ok_or_else(|| Error::NotAStore {
-        path: depot.url().into(),
-    })?;
-    if pointer.tag == *tag {
+    if objects::pointer(depot)?.is_some_and(|there| there.tag == *tag) {
         return Ok(());
     }
-    let published = objects::newest(depot)?.ok_or_else(|| Error::NotAStore {
-        path: depot.url().into(),
-    })?;
+    let published = newest(depot)?;
     let new = published.pointer.tag.clone();
     let identities = identities(depot, &published.committed.manifest)?;
     see(&mut shared.state.lock(), identities, published);
     *tag = new;
     Ok(())
+}
+
+fn newest(depot: &dyn Depot) -> Result<Published> {
+    objects::newest(depot)?.ok_or_else(|| Error::NotAStore {
+        path: depot.url().into(),
+    })
 }

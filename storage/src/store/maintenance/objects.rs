@@ -9,9 +9,10 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::depot::failed;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Pending};
-use crate::objects::delete_orphans;
+use crate::objects::{delete_orphans, earlier_bodies};
 use crate::seeded::{self, Bug};
 use crate::store::Shared;
 
@@ -44,6 +45,7 @@ impl Shared {
             return Err(error);
         }
         let manifest = Arc::clone(&self.state.lock().committed.manifest);
+        let now_us = self.options.clock.elapsed_us();
         if !self.swept.load(Ordering::SeqCst) || seeded::is(Bug::OrphansOfAnyEpoch) {
             let count = delete_orphans(depot, &manifest)?;
             if count > 0 {
@@ -53,13 +55,14 @@ impl Shared {
                     "deleted objects of earlier writers that no manifest names"
                 );
             }
+            let bodies = earlier_bodies(depot, manifest.version)?;
+            self.dropped.lock().inherit(bodies, now_us);
             self.swept.store(true, Ordering::SeqCst);
         }
         let grace_us = match seeded::is(Bug::DroppedAtOnce) {
             true => 0,
             false => self.options.config.grace_us,
         };
-        let now_us = self.options.clock.elapsed_us();
         let Some(holds) = self.holds() else {
             return Ok(());
         };
@@ -69,11 +72,9 @@ impl Shared {
             .lock()
             .due(&manifest, (now_us, grace_us), is_needed);
         if !due.is_empty() {
-            depot.delete(&due).map_err(|source| Error::Io {
-                op: "delete",
-                path: depot.url().into(),
-                source,
-            })?;
+            depot
+                .delete(&due)
+                .map_err(|e| failed(depot, "delete", "garbage", e))?;
             self.dropped.lock().deleted(due);
         }
         self.remove_copies(&manifest);

@@ -26,7 +26,7 @@ use crate::env::{Clock, ManualClock};
 use crate::error::{Error, Kind};
 use crate::manifest::Committed;
 use crate::model::{Identity, Name, WriteConcern};
-use crate::objects::{self, Adoption};
+use crate::objects::{self, Adoption, Published};
 use crate::part::read_part;
 use crate::sim::{Image, Random, SimFs};
 use crate::snapshot::Snapshot;
@@ -34,7 +34,6 @@ use crate::store::{Config, Options, Store};
 use crate::testing::{RECEIVED_US, batch};
 
 const DATA: &str = "/data";
-const NEVER_US: i64 = 1 << 50;
 const GRACE_US: i64 = 1000;
 const MACHINES: usize = 3;
 
@@ -86,7 +85,7 @@ struct Machines {
     /// Every number ever given, with its event.
     given: Events,
     /// A version that a reader has read, and when.
-    reader: Option<(Committed, i64)>,
+    reader: Option<(Published, i64)>,
     next: i64,
     /// The batches that were acknowledged: their times, and first numbers.
     sent: Vec<(Vec<i64>, u64)>,
@@ -122,14 +121,9 @@ impl Machines {
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             rollup_hook: Arc::new(Listing),
             config: Config {
-                lag_us: NEVER_US,
-                memtable_bytes_max: 1 << 30,
-                sync_interval_ms: 3_600_000,
-                tends: false,
-                keeps_log: false,
                 adoption: Adoption::Any,
                 grace_us: GRACE_US,
-                ..Config::default()
+                ..super::idle()
             },
             on_poison: None,
         }
@@ -305,8 +299,8 @@ impl Machines {
     /// Reads a version, as a reader elsewhere does.
     fn read(&mut self) {
         let read = self.depot.calmly(|| objects::newest(&self.depot));
-        let read = read.expect("read").map(|published| published.committed);
-        self.reader = read.map(|committed| (committed, self.clock.elapsed_us()));
+        let now_us = self.clock.elapsed_us();
+        self.reader = read.expect("read").map(|published| (published, now_us));
     }
 
     /// An error comes from the object store, or from another writer.
@@ -334,10 +328,14 @@ impl Machines {
             for (seq, time) in &self.sealed {
                 assert_eq!(there.get(seq), Some(time), "{seq} was sealed and is lost");
             }
-            if let Some((committed, since)) = &self.reader
+            if let Some((published, since)) = &self.reader
                 && self.clock.elapsed_us() - since < GRACE_US
             {
-                content(&depot, committed);
+                content(&depot, &published.committed);
+                // A copy of the prefix begins with these two.
+                let body = &published.pointer.current.body;
+                let whole: Vec<_> = std::iter::once(0..body.len).collect();
+                depot.get(&body.name, &whole).expect("a body is there");
             }
             for which in 0..MACHINES {
                 if let Some(store) = &self.all[which].store

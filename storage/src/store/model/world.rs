@@ -23,8 +23,6 @@ use crate::store::{Config, Options, Store, StreamConfig};
 use crate::testing::RECEIVED_US;
 
 const DATA: &str = "/data";
-/// Interval of syncs and seals: none runs on its own within a history.
-const NEVER_US: i64 = 1 << 50;
 /// Days that end before the retention age, by the clock that stands.
 const OLD_DAYS: (i64, i64) = (-1, 0);
 const AGE_US: i64 = RECEIVED_US / 2;
@@ -48,18 +46,12 @@ fn options(fs: &SimFs) -> Options {
         clock: Arc::new(ManualClock::at(RECEIVED_US)),
         rollup_hook: Arc::new(Listing),
         config: Config {
-            lag_us: NEVER_US,
-            memtable_bytes_max: 1 << 30,
-            sync_interval_ms: 3_600_000,
-            tends: false,
-            // Nothing depends on the job log, and a failure there is no error.
-            keeps_log: false,
             streams: BTreeMap::from([(name, stream)]),
             index_rows_min: crate::index::INDEX_ROWS_MIN,
             // A few blocks, in proportion to the free blocks of a full disk.
             reserve_bytes: RESERVE_BYTES,
             columns_max: motley::COLUMNS_MAX,
-            ..Config::default()
+            ..super::idle()
         },
         on_poison: None,
     }
