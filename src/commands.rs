@@ -291,7 +291,11 @@ fn is_empty(data: &Path) -> bool {
 
 fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
     #[cfg(feature = "kafka")]
-    crate::kafka::check(config)?;
+    {
+        crate::kafka::check(config)?;
+        let checked = crate::kafka_journal::check(&config.cluster);
+        checked.map_err(|why| Failure::config(format!("[cluster] kafka_options: {why}")))?;
+    }
     if config.origins.is_empty() {
         println!("# no logmill.toml and no LOGMILL_ variable: every value is the default");
     }
@@ -303,7 +307,12 @@ fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {
         }
     }
     for (key, value) in config.settings() {
-        if config.origins.iter().all(|o| o.key != key) {
+        // A table is noted by its keys.
+        let is_of = |origin: &str| {
+            let rest = origin.strip_prefix(&*key);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if !config.origins.iter().any(|o| is_of(&o.key)) {
             println!(
                 "{key} = {value}{}",
                 if origin { "    # default" } else { "" }

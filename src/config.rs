@@ -301,10 +301,11 @@ impl Config {
             if let Err(e) = self.check_selection(name, stream) {
                 problems.push(format!("[stream.{name}] {e}"));
             }
-            // Every store is one node, until a cluster can be configured.
-            let given = self
-                .concern(name)
-                .and_then(storage::Durability::of_one_node);
+            // The brokers tell what a journal in Kafka gives.
+            let given = match (self.concern(name), &self.cluster.kafka) {
+                (Ok(concern), None) => storage::Durability::of_one_node(concern).map(drop),
+                (read, _) => read.map(drop),
+            };
             if let Err(e) = given {
                 problems.push(format!("[stream.{name}] write_concern: {e}"));
             }
@@ -315,7 +316,8 @@ impl Config {
         self.syslog.problems(&mut problems);
         self.relp.problems(&mut problems);
         self.fluent.problems(&mut problems);
-        self.cluster.problems(&mut problems);
+        self.cluster
+            .problems(self.storage.objects.is_some(), &mut problems);
         let share = self.storage.scrub_share;
         if !(0.0..=1.0).contains(&share) {
             problems.push(format!(

@@ -34,7 +34,6 @@ use crate::config::kafka::Kafka;
 use crate::failure::{Failure, Result};
 use crate::serve::{OpenService, Service, Serving};
 use batch::BatchMaker;
-pub(crate) use client::explained;
 use session::GroupSession;
 
 /// Time between two attempts to connect: at first, and at most.

@@ -27,6 +27,10 @@ mod intake;
 mod interrupt;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "kafka")]
+mod kafka_journal;
+#[cfg(feature = "kafka")]
+mod librdkafka;
 mod listen;
 mod memory;
 mod mongo;

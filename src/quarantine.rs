@@ -369,7 +369,12 @@ fn drop_piece(store: &Store, stream: &Name, seqs: &[u64]) -> Result<u64> {
 
 /// Writes a batch. Returns whether it has settled its items: not when another was faster with one.
 fn settle(store: &Store, batch: Batch) -> Result<bool> {
-    match store.write(batch, WriteConcern::JOURNALED) {
+    // A journal in Kafka may not sync; then all replicas in sync have the batch.
+    let concern = match store.gives(WriteConcern::JOURNALED) {
+        Ok(_) => WriteConcern::JOURNALED,
+        Err(_) => WriteConcern::ACKNOWLEDGED,
+    };
+    match store.write(batch, concern) {
         Ok(ack) => Ok(!ack.duplicate),
         Err(storage::Error::Settled { .. }) => Ok(false),
         Err(error) => Err(error.into()),

@@ -8,12 +8,16 @@ use query::{
 };
 use storage::{
     CacheSettings, Depot, JobEntry, JobLog, Name, Options, ReadOnlyStore, RealFs, Replaces,
-    RollupHook, S3Depot, S3Settings, Store, SystemClock,
+    RollupHook, S3Depot, S3Settings, SharedJournal, Store, SystemClock,
 };
 
 use crate::access::Access;
 use crate::config::Config;
+#[cfg(feature = "kafka")]
+use crate::failure::FAILED;
 use crate::failure::{DISK, Failure, Result, tell};
+#[cfg(feature = "kafka")]
+use crate::kafka_journal::{JournalSettings, PartitionJournal};
 
 /// Opens a store for writing. A disk error that poisons the store ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
@@ -25,6 +29,7 @@ pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
 fn open_cached(data: &Path, config: &Config, cached: Option<&Path>) -> Result<Store> {
     let options = Options {
         depot: depot(config, cached)?,
+        journal: journal(config)?,
         ..store_options(config)?
     };
     let store = Store::open(data, options)?;
@@ -44,6 +49,7 @@ pub(crate) fn redefine(
     let cascade = config.cascade().map_err(Failure::config)?;
     let options = Options {
         depot: depot(config, None)?,
+        journal: journal(config)?,
         ..options_of(config, cascade.redefining(name, replaces))
     };
     Ok(Store::open(data, options)?)
@@ -99,6 +105,25 @@ pub(crate) fn depot(config: &Config, cached: Option<&Path>) -> Result<Option<Arc
     let depot = S3Depot::open(settings)
         .map_err(|why| Failure::config(format!("[storage] objects: {why}")))?;
     Ok(Some(Arc::new(depot)))
+}
+
+/// Connects to the journal in Kafka, if the configuration names one. Only a writer needs it.
+#[cfg(feature = "kafka")]
+fn journal(config: &Config) -> Result<Option<Arc<dyn SharedJournal>>> {
+    if config.cluster.kafka.is_none() {
+        return Ok(None);
+    }
+    let settings = JournalSettings::of(&config.cluster)
+        .map_err(|why| Failure::config(format!("[cluster] kafka_options: {why}")))?;
+    let journal = PartitionJournal::open(settings)
+        .map_err(|why| Failure::new(FAILED, format!("[cluster] kafka: {why}")))?;
+    Ok(Some(Arc::new(journal)))
+}
+
+/// Returns no journal: the configuration is refused that names one.
+#[cfg(not(feature = "kafka"))]
+fn journal(_config: &Config) -> Result<Option<Arc<dyn SharedJournal>>> {
+    Ok(None)
 }
 
 /// Returns the options of a store from the configuration.

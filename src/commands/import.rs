@@ -160,7 +160,10 @@ fn concern(context: &Context, args: &ImportArgs, stream: &Name) -> Result<WriteC
     let concern = WriteConcern::parse(args.w.as_deref(), Some(args.journal));
     let concern = concern.map_err(Failure::usage)?;
     // A directory must not become a store for an import that is refused. A server decides itself.
-    if let Place::Data(_) = context.place {
+    let is_one_node = context.config.cluster.kafka.is_none();
+    if let Place::Data(_) = context.place
+        && is_one_node
+    {
         Durability::of_one_node(concern).map_err(Failure::usage)?;
     }
     Ok(concern)

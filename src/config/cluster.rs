@@ -5,12 +5,54 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::host::Authority;
+use super::kafka::{KafkaOptions, OwnOption, TOPIC_BYTES_MAX, is_broker, is_topic};
 
 /// The first key of the section: an error about another key lists the known ones in their order.
 pub(super) const FIRST_KEY: &str = "peers";
 
+/// Options of librdkafka that decide what is in the journal, or comes from elsewhere, with the
+/// reason why they cannot be set.
+const OWN: [OwnOption; 27] = [
+    ("bootstrap.servers", "write kafka of [cluster] instead"),
+    ("metadata.broker.list", "write kafka of [cluster] instead"),
+    ("client.id", "it is \"logmill\""),
+    ("acks", ACKNOWLEDGED),
+    ("request.required.acks", ACKNOWLEDGED),
+    ("enable.idempotence", IN_ORDER),
+    ("enable.gapless.guarantee", IN_ORDER),
+    ("max.in.flight", IN_ORDER),
+    ("max.in.flight.requests.per.connection", IN_ORDER),
+    ("transactional.id", "the journal has no transactions"),
+    ("isolation.level", "the journal has no transactions"),
+    ("message.max.bytes", "the topic tells it: max.message.bytes"),
+    ("group.id", NO_GROUP),
+    ("group.instance.id", NO_GROUP),
+    ("group.protocol", NO_GROUP),
+    ("enable.auto.commit", NO_GROUP),
+    ("auto.commit.enable", NO_GROUP),
+    ("enable.auto.offset.store", NO_GROUP),
+    (
+        "auto.offset.reset",
+        "what is gone from the journal is an error",
+    ),
+    ("check.crcs", "damaged messages are never taken"),
+    ("allow.auto.create.topics", "an operator creates the topic"),
+    (
+        "client.rack",
+        "the journal is read from the leader of its partition",
+    ),
+    ("statistics.interval.ms", "nobody reads the statistics"),
+    ("log.queue", "the log of the server has its messages"),
+    ("enable.partition.eof", "it changes nothing"),
+    ("test.mock.num.brokers", "the journal is in a real cluster"),
+    ("plugin.library.paths", "the server loads no other code"),
+];
+const ACKNOWLEDGED: &str = "a batch is acknowledged when all replicas in sync have it";
+const IN_ORDER: &str = "messages stay in order, and the journal knows those that come twice";
+const NO_GROUP: &str = "the journal is read without a group";
+
 /// `[cluster]`
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Cluster {
     /// URLs of the servers whose stores take part in the questions of this one:
@@ -20,6 +62,36 @@ pub(crate) struct Cluster {
     pub(crate) token_file: Option<PathBuf>,
     /// Certificates in PEM that https peers are trusted by, instead of the public authorities.
     pub(crate) ca_file: Option<PathBuf>,
+    /// Some brokers of a Kafka cluster, `HOST:PORT,HOST:PORT`: the journal is in it, in place of
+    /// the data directory.
+    pub(crate) kafka: Option<String>,
+    /// The topic of the journal, which belongs to one store.
+    pub(crate) kafka_topic: String,
+    /// Number of the partition of that topic.
+    pub(crate) kafka_partition: u32,
+    /// The topic's `min.insync.replicas`, where the brokers do not tell it; 0: unknown.
+    pub(crate) kafka_min_insync_replicas: u32,
+    /// Brokers sync each message before they acknowledge it, as with `flush.messages=1`; used where
+    /// they do not tell.
+    pub(crate) kafka_syncs: bool,
+    /// Options of librdkafka for the journal.
+    pub(crate) kafka_options: KafkaOptions,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            peers: Vec::new(),
+            token_file: None,
+            ca_file: None,
+            kafka: None,
+            kafka_topic: "logmill.journal".to_owned(),
+            kafka_partition: 0,
+            kafka_min_insync_replicas: 0,
+            kafka_syncs: false,
+            kafka_options: KafkaOptions::default(),
+        }
+    }
 }
 
 impl Cluster {
@@ -32,9 +104,48 @@ impl Cluster {
         self.wrong_peers().next().map_or(Ok(()), Err)
     }
 
-    pub(super) fn problems(&self, problems: &mut Vec<String>) {
+    /// Adds what is wrong; `has_objects` if sealed files are kept in an object store.
+    pub(super) fn problems(&self, has_objects: bool, problems: &mut Vec<String>) {
         let wrong = self.wrong_peers();
         problems.extend(wrong.map(|why| format!("[cluster] peers: {why}")));
+        let wrong = self.wrong_journal(has_objects).into_iter();
+        problems.extend(wrong.map(|(key, why)| format!("[cluster] {key}: {why}")));
+        // Secrets are refused even where nothing uses them: `config show` shows the options.
+        let wrong = self.kafka_options.problems(&OWN);
+        problems.extend(wrong.map(|why| format!("[cluster] kafka_options: {why}")));
+    }
+
+    /// Returns what is wrong with the journal in Kafka, each with its key.
+    fn wrong_journal(&self, has_objects: bool) -> Vec<(&'static str, String)> {
+        let mut wrong = Vec::new();
+        let Some(brokers) = &self.kafka else {
+            return wrong;
+        };
+        if cfg!(not(feature = "kafka")) {
+            wrong.push(("kafka", "this program was built without Kafka; build it with `--features kafka`, or remove the key".to_owned()));
+        }
+        if let Some(broker) = brokers.split(',').find(|broker| !is_broker(broker.trim())) {
+            let why = format!(
+                "{broker:?} is no broker; write HOST:PORT,HOST:PORT, as in \"kafka1:9092,kafka2:9092\""
+            );
+            wrong.push(("kafka", why));
+        }
+        if !has_objects {
+            let why = "a journal in Kafka needs the sealed files in an object store; set objects of [storage]";
+            wrong.push(("kafka", why.to_owned()));
+        }
+        if !is_topic(&self.kafka_topic) {
+            let why = format!(
+                "{:?} is no topic: 1 to {TOPIC_BYTES_MAX} of a-z, A-Z, 0-9, '.', '_' and '-'",
+                self.kafka_topic
+            );
+            wrong.push(("kafka_topic", why));
+        }
+        if i32::try_from(self.kafka_partition).is_err() {
+            let why = format!("{} is no number of a partition", self.kafka_partition);
+            wrong.push(("kafka_partition", why));
+        }
+        wrong
     }
 
     fn wrong_peers(&self) -> impl Iterator<Item = String> {
@@ -108,5 +219,81 @@ mod tests {
         let told = wrong(&["http://ann:secret@a:7070"]).concat();
         assert!(told.contains("token_file"), "{told}");
         assert!(!told.contains("secret"), "{told}");
+    }
+    fn wrong_journal(text: &str, has_objects: bool) -> Vec<String> {
+        let cluster: Cluster = toml::from_str(text).expect("a section");
+        let mut problems = Vec::new();
+        cluster.problems(has_objects, &mut problems);
+        problems
+    }
+
+    #[cfg(feature = "kafka")]
+    #[test]
+    fn a_journal_in_kafka_needs_brokers_a_topic_and_an_object_store() {
+        let good = "kafka = \"k1:9092, k2:9092\"\nkafka_topic = \"a.b\"\n";
+        assert_eq!(wrong_journal(good, true), Vec::<String>::new());
+        let told = wrong_journal(good, false);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("set objects of [storage]"), "{told:?}");
+        for (text, key, right) in [
+            ("kafka = \"\"", "kafka", "write HOST:PORT"),
+            ("kafka = \"k1\"", "kafka", "write HOST:PORT"),
+            ("kafka = \"k1:9092,,\"", "kafka", "write HOST:PORT"),
+            ("kafka = \"k1:0\"", "kafka", "write HOST:PORT"),
+            (
+                "kafka = \"k:1\"\nkafka_topic = \"\"",
+                "kafka_topic",
+                "1 to 249",
+            ),
+            (
+                "kafka = \"k:1\"\nkafka_topic = \"a/b\"",
+                "kafka_topic",
+                "1 to 249",
+            ),
+            (
+                "kafka = \"k:1\"\nkafka_partition = 3000000000",
+                "kafka_partition",
+                "no number of a partition",
+            ),
+        ] {
+            let told = wrong_journal(text, true);
+            assert_eq!(told.len(), 1, "{text}: {told:?}");
+            assert!(
+                told[0].starts_with(&format!("[cluster] {key}: ")),
+                "{told:?}"
+            );
+            assert!(told[0].contains(right), "{text}: {told:?}");
+        }
+        let long = format!("kafka = \"k:1\"\nkafka_topic = \"{}\"", "t".repeat(250));
+        assert_eq!(wrong_journal(&long, true).len(), 1);
+    }
+
+    #[test]
+    fn options_of_the_journal_are_checked_without_its_brokers_and_shown_without_secrets() {
+        for (option, right) in [
+            ("acks = 1", "acks cannot be set"),
+            ("group.id = \"g\"", "group.id cannot be set"),
+            ("max.in.flight = 5", "max.in.flight cannot be set"),
+            (
+                "sasl.password = \"geheim\"",
+                "which the configuration must not contain",
+            ),
+        ] {
+            let told = wrong_journal(&format!("[kafka_options]\n{option}\n"), true);
+            assert_eq!(told.len(), 1, "{option}: {told:?}");
+            assert!(told[0].starts_with("[cluster] kafka_options: "), "{told:?}");
+            assert!(told[0].contains(right), "{told:?}");
+            assert!(!told[0].contains("geheim"), "{told:?}");
+        }
+        let text = "[kafka_options]\nfetch.wait.max.ms = 4\nsasl.password = { file = \"/p\" }\n\
+             sasl.username = { env = \"NAME\" }\nssl.key.password = \"geheim\"\n";
+        let cluster: Cluster = toml::from_str(text).expect("a section");
+        let shown = serde_json::to_value(&cluster).expect("JSON")["kafka_options"].take();
+        let expected = serde_json::json!({
+            "fetch.wait.max.ms": "4",
+            "sasl.password": { "file": "/p" },
+            "sasl.username": { "env": "NAME" },
+        });
+        assert_eq!(shown, expected);
     }
 }

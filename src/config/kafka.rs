@@ -10,10 +10,31 @@ use storage::Name;
 
 use super::{Config, StreamFormat, StreamValue};
 use crate::units::Bytes;
+pub(in crate::config) use options::OwnOption;
 pub(crate) use options::{KafkaOptions, Setting, is_secret};
 
 /// Maximum length of a topic's name, in Kafka itself.
-const TOPIC_BYTES_MAX: usize = 249;
+pub(super) const TOPIC_BYTES_MAX: usize = 249;
+
+/// Options that decide what is stored, with the reason why they cannot be set.
+const OWN: [OwnOption; 13] = [
+    ("bootstrap.servers", "write brokers instead"),
+    ("metadata.broker.list", "write brokers instead"),
+    ("group.id", "write group instead"),
+    ("client.id", "it is \"logmill\""),
+    ("enable.auto.commit", "positions are kept in the store"),
+    (
+        "enable.auto.offset.store",
+        "positions are kept in the store",
+    ),
+    ("auto.offset.reset", "write start and when_gone instead"),
+    ("isolation.level", "aborted records are never stored"),
+    ("check.crcs", "damaged records are never stored"),
+    ("statistics.interval.ms", "the lag is measured with it"),
+    ("log.queue", "the log of the server has its messages"),
+    ("enable.partition.eof", "it changes nothing"),
+    ("plugin.library.paths", "the server loads no other code"),
+];
 
 /// `[kafka.NAME]`
 #[derive(Debug, Clone, Deserialize)]
@@ -132,7 +153,6 @@ impl Kafka {
     /// Returns what is wrong, each with its key.
     fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
-        let is_broker = |broker: &String| broker.rsplit_once(':').is_some_and(is_host_and_port);
         if self.brokers.is_empty() {
             problems.push(("brokers", "name at least one broker".to_owned()));
         }
@@ -174,16 +194,20 @@ impl Kafka {
         if self.bytes_max.0 == 0 {
             problems.push(("bytes_max", "0 would read nothing".into()));
         }
-        problems.extend(self.options.problems().map(|why| ("options", why)));
+        problems.extend(self.options.problems(&OWN).map(|why| ("options", why)));
         problems
     }
 }
 
-fn is_host_and_port((host, port): (&str, &str)) -> bool {
-    !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+/// Returns whether a text is `HOST:PORT`.
+pub(super) fn is_broker(broker: &str) -> bool {
+    broker.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
 }
 
-fn is_topic(topic: &str) -> bool {
+/// Returns whether Kafka takes a text as the name of a topic.
+pub(super) fn is_topic(topic: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=TOPIC_BYTES_MAX).contains(&topic.len())
         && topic.bytes().all(fits)

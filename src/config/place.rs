@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Accepted forms of values: (section, key, form). The section is the first word of its header.
-const FORMS: [(&str, &str, &str); 26] = [
+const FORMS: [(&str, &str, &str); 27] = [
     (
         "stream",
         "retention",
@@ -57,6 +57,11 @@ const FORMS: [(&str, &str, &str); 26] = [
         "kafka",
         "brokers",
         "a list: brokers = [\"kafka1:9092\", \"kafka2:9092\"]",
+    ),
+    (
+        "cluster",
+        "kafka",
+        "a text: kafka = \"kafka1:9092,kafka2:9092\"",
     ),
     ("kafka", "topics", "a list: topics = [\"web\"]"),
     ("kafka", "stream", "a name: stream = \"web\""),

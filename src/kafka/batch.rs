@@ -47,7 +47,7 @@ impl BatchMaker {
         let concern = config.concern(stream.as_str())?;
         Ok(Self {
             serving: Arc::clone(serving),
-            concern: match storage::Durability::of_one_node(concern)? {
+            concern: match serving.intake.gives(concern)? {
                 // The position of a batch must be known before the next is behind it.
                 storage::Durability::Unacknowledged => WriteConcern::ACKNOWLEDGED,
                 _ => concern,

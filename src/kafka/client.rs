@@ -15,7 +15,8 @@ use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::flow::Flow;
-use crate::config::kafka::{Kafka, Setting, is_secret};
+use crate::config::kafka::{Kafka, Setting};
+use crate::librdkafka::{explained, take, value_of};
 
 /// KiB of records that wait to be read, of each partition.
 pub(super) const QUEUE_KIB: u32 = 2 << 10;
@@ -84,46 +85,6 @@ fn base() -> ClientConfig {
         client.set(option, value);
     }
     client
-}
-
-fn value_of(option: &str, setting: &Setting) -> Result<String, String> {
-    match setting {
-        Setting::Value(value) => Ok(value.clone()),
-        Setting::File(path) => match std::fs::read_to_string(path) {
-            Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-            Err(error) => Err(format!("{option}: {}: {error}", path.display())),
-        },
-        Setting::Variable(name) => std::env::var(name)
-            .map_err(|_| format!("{option}: the environment has no variable {name}; set it")),
-    }
-}
-
-fn take(client: &ClientConfig) -> Result<(), String> {
-    let taken = client.create_native_config();
-    taken.map(drop).map_err(|error| explained(&error))
-}
-
-/// Formats an error of librdkafka. Its own message has the value of a wrong option, which may be a
-/// secret.
-pub(crate) fn explained(error: &KafkaError) -> String {
-    match error {
-        KafkaError::ClientConfig(_, why, option, _) if !is_secret(option) => {
-            let hint = match option.as_str() {
-                "security.protocol" | "sasl.mechanism" | "sasl.mechanisms" => {
-                    "; a program with TLS is built with `--features kafka-tls`"
-                }
-                _ => "",
-            };
-            format!("{option}: {why}{hint}")
-        }
-        KafkaError::ClientConfig(_, _, option, _) => {
-            format!("{option}: librdkafka does not take the value")
-        }
-        other => match other.rdkafka_error_code() {
-            Some(code) => code.to_string(),
-            None => other.to_string(),
-        },
-    }
 }
 
 /// A change of the partitions that a session reads.

@@ -21,12 +21,13 @@ use self::submit::StoreAnswer;
 use super::KafkaSource;
 use super::batch::BatchMaker;
 use super::chain::Chain;
-use super::client::{Context, Reassignment, explained};
+use super::client::{Context, Reassignment};
 use super::flow::Flow;
 use super::partition::{BATCH_BYTES, LINGER, Partition, Phase};
 use super::position::PartitionName;
 use super::records::Records;
 use super::stalls::Stalls;
+use crate::librdkafka::explained;
 use crate::serve::FINISH_WITHIN;
 
 /// Time for an answer of the cluster.

@@ -58,6 +58,7 @@ mod rollup_hook;
 mod rot;
 mod schema_evolution;
 mod seeded;
+mod shared_journal;
 #[cfg(any(test, feature = "sim"))]
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
 pub mod sim;
@@ -109,6 +110,7 @@ pub use rollup_hook::{
     BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, RollupHook,
     RollupMeta, Section, TileImage,
 };
+pub use shared_journal::{Appended, JournalPlace, JournalPosition, Replication, SharedJournal};
 pub use snapshot::Snapshot;
 pub use store::{
     Arrived, CompactReport, Config, Counters, Debt, DiskForecast, EraseReport, IndexReport,

@@ -287,7 +287,7 @@ pub struct Manifest {
     /// Number of the shard that the store is in a cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
-    /// Journal in Kafka. This program reads no such store.
+    /// The shared journal in place of the one in the data directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<KafkaJournal>,
     /// Nonce of the conditional write that committed this version, 32 hex digits. By it a writer

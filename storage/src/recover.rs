@@ -8,7 +8,7 @@ use crate::env::Fs;
 use crate::error::{Error, Result};
 use crate::identity::Identities;
 use crate::journal::{self, Group, Replay};
-use crate::manifest::{Manifest, StreamMeta};
+use crate::manifest::{KafkaJournal, Manifest, StreamMeta};
 use crate::memtable::{Memtable, RowBuffer};
 use crate::model::Name;
 use crate::record::{LAYOUT, Record, Shapes};
@@ -26,13 +26,12 @@ pub(crate) struct Recovered {
     pub(crate) items: u64,
 }
 
-/// Replays the journal over a manifest; writes nothing to the disk.
+/// Replays the journal over a manifest; writes nothing to the disk. Of a store with a shared
+/// journal this is what is sealed.
 pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<Recovered> {
-    let mut identities = Identities::default();
-    if !seeded::is(Bug::DedupReset) {
-        for file in &manifest.identities {
-            identities.load(fs, data, file)?;
-        }
+    let mut identities = identities(fs, data, manifest)?;
+    if let Some(journal) = &manifest.journal {
+        return Ok(sealed(manifest, identities, journal));
     }
     let mut memtable = Memtable::default();
     let mut streams = manifest.streams.clone();
@@ -94,6 +93,29 @@ pub(crate) fn recover(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<R
         replay,
         items,
     })
+}
+
+/// Returns the state at the position up to which a shared journal is sealed.
+fn sealed(manifest: &Manifest, identities: Identities, journal: &KafkaJournal) -> Recovered {
+    Recovered {
+        memtable: Memtable::default(),
+        streams: manifest.streams.clone(),
+        identities,
+        next_seq: journal.position.next_seq,
+        replay: Replay::default(),
+        items: 0,
+    }
+}
+
+/// Reads the checkpoints of identities.
+fn identities(fs: &dyn Fs, data: &Path, manifest: &Manifest) -> Result<Identities> {
+    let mut identities = Identities::default();
+    if !seeded::is(Bug::DedupReset) {
+        for file in &manifest.identities {
+            identities.load(fs, data, file)?;
+        }
+    }
+    Ok(identities)
 }
 
 /// Checks that the head of a group counts as many items as its records have, which end at

@@ -66,6 +66,18 @@ pub(crate) enum Bug {
     DroppedAtOnce,
     /// A store is brought to a prefix that another one has claimed.
     ClaimIgnored,
+    /// A batch is acknowledged when its message is in the shared journal, as decided before.
+    AckedOnDelivery,
+    /// A seal commits its position in the shared journal in an edit of its own.
+    PositionApart,
+    /// A seal commits its identities in an edit of its own.
+    IdentitiesApart,
+    /// Messages of earlier epochs count.
+    LateMessageTaken,
+    /// A message of the shared journal that was sent twice counts twice.
+    RetryTaken,
+    /// A writer serves before it has read its fence.
+    FenceIgnored,
 }
 
 impl Bug {
@@ -100,6 +112,12 @@ impl Bug {
         (Self::PutAfterCommit, "put_after_commit"),
         (Self::DroppedAtOnce, "dropped_at_once"),
         (Self::ClaimIgnored, "claim_ignored"),
+        (Self::AckedOnDelivery, "acked_on_delivery"),
+        (Self::PositionApart, "position_apart"),
+        (Self::IdentitiesApart, "identities_apart"),
+        (Self::LateMessageTaken, "late_message_taken"),
+        (Self::RetryTaken, "retry_taken"),
+        (Self::FenceIgnored, "fence_ignored"),
     ];
 }
 

@@ -35,6 +35,7 @@ mod shared;
 mod sources;
 mod staged_files;
 mod status;
+mod tail;
 
 pub use config::{Config, Options, StreamConfig};
 pub use followers::Arrived;
@@ -50,6 +51,7 @@ pub use status::{Counters, Status};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -103,7 +105,10 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] when it cannot give what the concern asks for.
     pub fn gives(&self, concern: WriteConcern) -> Result<Durability> {
-        Durability::of_one_node(concern)
+        match &self.shared.options.journal {
+            Some(journal) => journal.replication().gives(concern),
+            None => Durability::of_one_node(concern),
+        }
     }
 
     /// Queues a batch for the log thread. `reply` is called once, from another thread, when the
@@ -129,6 +134,7 @@ impl Store {
             record,
             payload,
             durability,
+            counts: true,
             reply: Reply::new(reply),
         };
         let commands = self.commands.as_ref().ok_or(Error::Closed)?;
@@ -243,7 +249,7 @@ impl Store {
             memtable_bytes: state.memtable.bytes(),
             durable_seq: self.shared.syncer.durable_seq(),
             torn_bytes: self.shared.torn_bytes,
-            replayed: self.shared.replayed,
+            replayed: self.shared.replayed.load(Ordering::Relaxed),
         }
     }
 
@@ -265,6 +271,9 @@ impl Store {
                 // The log thread has begun an empty segment as its last act, so that readers of a
                 // closed store have nothing to replay.
                 seal::drop_journal(manifest, view);
+                if view.memtable_is_empty {
+                    seal::set_position(manifest, view.position);
+                }
             };
             shared.edit_and(close, |_| ())
         });

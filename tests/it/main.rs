@@ -19,7 +19,7 @@
 //! | `LOGMILL_RELOADS` | 2 | certificates that `tls` takes under load |
 //! | `LOGMILL_TAILS` | 520 | clients that follow a stream at once in `starve` |
 //! | `LOGMILL_CLIENTS_PYTHON` | unset | a Python with clients of `postgres`, `flight`, `kafka` … |
-//! | `LOGMILL_KAFKA_BROKER` | unset | the program of the broker Tansu, for `kafka::broker` |
+//! | `LOGMILL_KAFKA_BROKER` | unset | the broker Tansu, for `kafka::broker` and `kafka_journal` |
 //! | `LOGMILL_GRAFANA_PYTHON` | unset | a Python with `grafana-foundation-sdk`, for `grafana` |
 //! | `LOGMILL_SYSLOG_NG` | unset | the folder of an unpacked syslog-ng, for `shippers` |
 //! | `LOGMILL_NODE_PATH` | unset | a folder of packages with `@grafana/data`, pino and pino-loki |
@@ -56,6 +56,8 @@ mod index;
 mod injection;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "kafka")]
+mod kafka_journal;
 mod kill;
 mod levels;
 mod lock;

@@ -1,6 +1,9 @@
 //! Helpers of all tests: running the binary, temporary directories, lines of logs.
 
+#[cfg(feature = "kafka")]
+mod broker;
 mod ledger;
+mod object_store;
 mod server;
 
 use std::ffi::OsStr;
@@ -13,7 +16,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(feature = "kafka")]
+pub(crate) use broker::Broker;
 pub(crate) use ledger::{Batch, File, Ledger, Outcome, write_until_gone};
+pub(crate) use object_store::Moto;
 pub(crate) use server::{Answer, PATIENCE, Server};
 
 /// The binary under test.

@@ -77,6 +77,7 @@ impl AddedHistory {
         let step_rows = 1 + self.random.below(40);
         let options = Options {
             depot: None,
+            journal: None,
             fs: Arc::new(self.fs.clone()),
             clock: Arc::new(ManualClock::at(START_US + 30 * DAY_US)),
             rollup_hook: Arc::new(cascade),

@@ -56,6 +56,7 @@ fn open(fs: &SimFs, has_late: bool) -> storage::Result<Store> {
     let config = serde_json::from_value(configuration(has_late)).expect("a configuration");
     let options = Options {
         depot: None,
+        journal: None,
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(START_US + 30 * DAY_US)),
         rollup_hook: Arc::new(Cascade::new(config).expect("a cascade")),

@@ -35,6 +35,7 @@ impl Days {
         let clock = Arc::new(ManualClock::at(START_US));
         let options = Options {
             depot: None,
+            journal: None,
             fs: Arc::new(SimFs::new()),
             clock: Arc::clone(&clock) as Arc<dyn storage::Clock>,
             rollup_hook: Arc::new(cascade),

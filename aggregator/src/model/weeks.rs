@@ -29,6 +29,7 @@ fn store(times: &[i64]) -> Store {
     let cascade = Cascade::new(config.expect("a configuration")).expect("a cascade");
     let options = Options {
         depot: None,
+        journal: None,
         fs: Arc::new(SimFs::new()),
         clock: Arc::new(ManualClock::at(YEAR_US + 365 * DAY_US)),
         rollup_hook: Arc::new(cascade),

@@ -104,6 +104,7 @@ fn open(fs: &SimFs) -> Store {
     let config: CascadeConfig = serde_json::from_value(config).expect("a configuration");
     let options = Options {
         depot: None,
+        journal: None,
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(START_US)),
         rollup_hook: Arc::new(Cascade::new(config).expect("a cascade")) as Arc<dyn RollupHook>,

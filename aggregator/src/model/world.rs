@@ -114,6 +114,7 @@ impl RollupWorld {
         let streams = [(Name::new(STREAM).expect("a name"), stream)];
         Options {
             depot: None,
+            journal: None,
             fs: Arc::new(self.fs.clone()),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             rollup_hook: Arc::clone(&self.rollup_hook) as _,

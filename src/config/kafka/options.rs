@@ -1,4 +1,5 @@
-//! `[kafka.NAME.options]`: options of librdkafka, and the places of its secrets.
+//! `[kafka.NAME.options]` and `[cluster.kafka_options]`: options of librdkafka, and the places of
+//! its secrets.
 //!
 //! # Invariants
 //! * A secret is never part of the configuration: it is the content of a file or of a variable of
@@ -7,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Parts of the names of options whose values are secret.
 const SECRET: [&str; 6] = [
@@ -19,27 +21,10 @@ const SECRET: [&str; 6] = [
     "sasl.oauthbearer.config",
 ];
 
-/// KafkaOptions that decide what is stored, with the reason why they cannot be set.
-const OWN: [(&str, &str); 13] = [
-    ("bootstrap.servers", "write brokers instead"),
-    ("metadata.broker.list", "write brokers instead"),
-    ("group.id", "write group instead"),
-    ("client.id", "it is \"logmill\""),
-    ("enable.auto.commit", "positions are kept in the store"),
-    (
-        "enable.auto.offset.store",
-        "positions are kept in the store",
-    ),
-    ("auto.offset.reset", "write start and when_gone instead"),
-    ("isolation.level", "aborted records are never stored"),
-    ("check.crcs", "damaged records are never stored"),
-    ("statistics.interval.ms", "the lag is measured with it"),
-    ("log.queue", "the log of the server has its messages"),
-    ("enable.partition.eof", "it changes nothing"),
-    ("plugin.library.paths", "the server loads no other code"),
-];
+/// An option that a section sets by itself, with the reason why it cannot be set.
+pub(in crate::config) type OwnOption = (&'static str, &'static str);
 
-/// The options of a source by their names.
+/// The options of a section by their names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KafkaOptions(BTreeMap<String, Result<Setting, &'static str>>);
 
@@ -65,10 +50,11 @@ impl KafkaOptions {
         options.filter_map(|(name, setting)| Some((name.as_str(), setting.as_ref().ok()?)))
     }
 
-    /// Returns what is wrong. No message has a value in it, which may be a secret.
-    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+    /// Returns what is wrong; `own` cannot be set. No message has a value in it, which may be a
+    /// secret.
+    pub(in crate::config) fn problems(&self, own: &[OwnOption]) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|(name, setting)| {
-            let own = OWN.iter().find(|(own, _)| own == name);
+            let own = own.iter().find(|(own, _)| own == name);
             match (own, setting) {
                 (Some((_, why)), _) => Some(format!("{name} cannot be set: {why}")),
                 (None, Err(why)) => Some(format!("{name} {why}")),
@@ -125,5 +111,25 @@ impl<'de> Deserialize<'de> for KafkaOptions {
         let mut options = Self::default();
         options.add("", toml::Table::deserialize(deserializer)?);
         Ok(options)
+    }
+}
+
+/// Shows the options as they can be written. A secret is no value of a valid configuration.
+impl Serialize for KafkaOptions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, setting) in self.iter() {
+            match setting {
+                Setting::Value(_) if is_secret(name) => {}
+                Setting::Value(value) => map.serialize_entry(name, value)?,
+                Setting::File(path) => {
+                    map.serialize_entry(name, &BTreeMap::from([("file", path)]))?;
+                }
+                Setting::Variable(variable) => {
+                    map.serialize_entry(name, &BTreeMap::from([("env", variable)]))?;
+                }
+            }
+        }
+        map.end()
     }
 }

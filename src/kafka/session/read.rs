@@ -9,9 +9,9 @@ use rdkafka::message::BorrowedMessage;
 use super::{AGAIN_AFTER, GroupSession};
 use crate::config::kafka::WhenGone;
 use crate::kafka::chain::{Arrival, Chain};
-use crate::kafka::client::explained;
 use crate::kafka::partition::{BATCH_BYTES, Partition, Phase};
 use crate::kafka::records::{Records, fingerprint_of};
+use crate::librdkafka::explained;
 use crate::serve::SourceBoard;
 
 /// Records of one partition that are read before those of the next one.

@@ -3,7 +3,7 @@
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
-use crate::kafka::explained;
+use crate::librdkafka::explained;
 use crate::ship::KafkaTarget;
 
 /// Defaults that differ from those of librdkafka; options may change them.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use crate::client::Refusal;
-use crate::kafka::explained;
+use crate::librdkafka::explained;
 
 /// A shipper that lost its transactional id to another leaves it alone for so long.
 const FENCED_FOR: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use self::reports::Reports;
 use super::failures::{again, of_code, refused};
 use super::positions::{BatchPlace, Positions, RangePlace, range_of, value_of};
 use crate::client::{IngestAnswer, Refusal};
-use crate::kafka::explained;
+use crate::librdkafka::explained;
 use crate::ship::KafkaTarget;
 use crate::ship::send::RangeBatch;
 

@@ -39,7 +39,7 @@ impl Group {
 }
 
 /// Result of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Replay {
     /// The last segment and the end of its valid data, where a writer continues.
     pub(crate) last: Previous,

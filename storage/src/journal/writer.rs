@@ -364,6 +364,12 @@ impl Syncer {
         self.durable_seq.load(Ordering::Acquire)
     }
 
+    /// Notes that all sequence numbers below this are durable elsewhere, in a shared journal.
+    pub(crate) fn is_durable_to(&self, next_seq: u64) {
+        self.state.lock().durable_seq = next_seq;
+        self.durable_seq.store(next_seq, Ordering::Release);
+    }
+
     /// Checks whether a sync is running.
     pub(crate) fn is_syncing(&self) -> bool {
         self.state.lock().syncing

@@ -94,13 +94,7 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
         }
     })?;
     manifest.check().map_err(|what| corrupt(&what))?;
-    match &manifest.journal {
-        Some(kafka) => Err(newer(
-            path,
-            &format!("a journal in Kafka ({})", kafka.cluster),
-        )),
-        None => Ok((manifest, crc)),
-    }
+    Ok((manifest, crc))
 }
 
 /// Returns the error of a manifest with something that newer programs write under this number.

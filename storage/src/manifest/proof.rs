@@ -128,6 +128,7 @@ impl Manifest {
                 "a sequence number, the writer epoch or the journal floor would decrease".into(),
             );
         }
+        self.check_journal(next)?;
         for rollup in &self.rollups {
             if let Some(after) = next.rollups.iter().find(|r| r.id == rollup.id) {
                 self.check_floors(rollup, next, after)?;

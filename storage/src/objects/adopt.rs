@@ -95,7 +95,7 @@ pub(crate) fn settle(
         (here, None) => side.attach(here.as_ref(), claim),
         (here, Some(there)) if side.is_owner(&there.pointer) => side.go_on(here.as_ref(), &there),
         (here, Some(there)) => {
-            side.check_adoption(here.is_some(), &there, adoption)?;
+            side.check_adoption(here.as_ref(), &there, adoption)?;
             side.adopt(&there)
         }
     }
@@ -189,17 +189,24 @@ impl Side<'_> {
         self.tenure(AttachStage::Attached, Some(there.pointer.tag.clone()))
     }
 
-    fn check_adoption(&self, has_store: bool, there: &Published, adoption: Adoption) -> Result<()> {
+    fn check_adoption(
+        &self,
+        here: Option<&Committed>,
+        there: &Published,
+        adoption: Adoption,
+    ) -> Result<()> {
         let stage = self.marked.as_ref().map(|mark| mark.stage);
         let host = &there.pointer.current.host;
         match stage {
             Some(AttachStage::Adopting) => {}
-            None if !has_store => manifest::refuse_headless(&**self.fs, self.data)?,
+            None if here.is_none() => manifest::refuse_headless(&**self.fs, self.data)?,
             None => {
                 return Err(self.invalid(
                     "there is another store in each; use an empty directory, or another prefix",
                 ));
             }
+            // Everything in it is in the object store or in the shared journal.
+            Some(_) if here.is_some_and(|here| here.manifest.journal.is_some()) => {}
             Some(_) => {
                 return Err(self.invalid(&format!(
                     "a writer on {host} has taken over; the unsealed events of this directory are in its journal alone. Keep it, and serve from an empty directory"
@@ -217,6 +224,11 @@ impl Side<'_> {
             }
             Adoption::Sealed | Adoption::No => {}
         }
+        if there.committed.manifest.journal.is_some() {
+            return Err(self.invalid(&format!(
+                "a writer on {host} has not stopped, or was killed; stop it, or take over from it with --take-over. Nothing is left behind"
+            )));
+        }
         Err(self.invalid(&format!(
             "the writer on {host} has events that are not sealed, in its journal alone. Stop it and serve there, or leave them behind with --take-over"
         )))
@@ -232,24 +244,9 @@ impl Side<'_> {
         for folder in [manifest::DIR, manifest::COPY_DIR, journal::DIR] {
             clear(&**fs, &data.join(folder))?;
         }
-        let skipped = if is_sealed(manifest) {
-            0
-        } else {
-            TAKEN_OVER_SKIP
-        };
-        create_dir_durably(&**fs, data, &data.join(journal::DIR))?;
-        let previous = Previous {
-            segment: manifest.journal_floor.max(1) - 1,
-            ..Previous::default()
-        };
-        Journal::begin(
-            Arc::clone(fs),
-            data,
-            &manifest.store_id,
-            manifest.writer_epoch.into(),
-            previous,
-            manifest.next_seq + skipped,
-        )?;
+        if manifest.journal.is_none() {
+            begin_journal(fs, data, manifest)?;
+        }
         let side = Side {
             fs,
             data,
@@ -271,9 +268,32 @@ impl Side<'_> {
     }
 }
 
-/// Returns whether no event can be in a journal alone.
+/// Begins the journal of a directory that takes over what is sealed.
+fn begin_journal(fs: &Arc<dyn Fs>, data: &Path, manifest: &Manifest) -> Result<()> {
+    let skipped = if is_sealed(manifest) {
+        0
+    } else {
+        TAKEN_OVER_SKIP
+    };
+    create_dir_durably(&**fs, data, &data.join(journal::DIR))?;
+    let previous = Previous {
+        segment: manifest.journal_floor.max(1) - 1,
+        ..Previous::default()
+    };
+    Journal::begin(
+        Arc::clone(fs),
+        data,
+        &manifest.store_id,
+        manifest.writer_epoch.into(),
+        previous,
+        manifest.next_seq + skipped,
+    )?;
+    Ok(())
+}
+
+/// Returns whether the last writer has stopped and left no event in a journal of its own.
 fn is_sealed(manifest: &Manifest) -> bool {
-    manifest.clean && manifest.next_seq == manifest.sealed_seq
+    manifest.clean && (manifest.journal.is_some() || manifest.next_seq == manifest.sealed_seq)
 }
 
 /// Removes the files of a folder.

@@ -289,7 +289,7 @@ impl DepotOwner {
     fn superseded(&self, there: &Current) -> Error {
         Error::Unknown {
             what: format!(
-                "{}: a writer on {} has taken over with version {} and epoch {}; this one stops, and its unsealed events are in its journal alone",
+                "{}: a writer on {} has taken over with version {} and epoch {}; this one stops, and what it has not sealed is in its journal",
                 self.depot.url(),
                 there.host,
                 there.version,

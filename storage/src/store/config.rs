@@ -15,6 +15,7 @@ use crate::model::{Name, StreamKind, TIME, access_fields};
 use crate::objects::Adoption;
 use crate::record::quarantine_columns;
 use crate::rollup_hook::{NoRollups, RollupHook};
+use crate::shared_journal::SharedJournal;
 
 /// Limits and switches of a store.
 #[derive(Debug, Clone)]
@@ -167,6 +168,8 @@ pub struct Options {
     pub fs: Arc<dyn Fs>,
     /// The object store of the sealed files, if the store has one.
     pub depot: Option<Arc<dyn Depot>>,
+    /// The journal in place of the one in the data directory. It needs an object store.
+    pub journal: Option<Arc<dyn SharedJournal>>,
     /// Clock.
     pub clock: Arc<dyn Clock>,
     /// Aggregator.
@@ -183,6 +186,7 @@ impl Default for Options {
         Self {
             fs: Arc::new(RealFs),
             depot: None,
+            journal: None,
             clock: Arc::new(SystemClock),
             rollup_hook: Arc::new(NoRollups),
             config: Config::default(),

@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering;
 use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
 use crate::manifest::{self, CommitPlace, Committed, Manifest, Pending};
-use crate::model::{Name, StreamKind};
+use crate::model::{Name, QUARANTINE, StreamKind};
 use crate::reader_registry::{self, Hold};
+use crate::record::Record;
 use crate::rollup_hook::RollupMeta;
 use crate::seeded::{self, Bug};
+use crate::shared_journal::JournalPosition;
 use crate::snapshot::Streams;
 
 /// The view that an edit has of the state.
@@ -25,6 +27,8 @@ pub(super) struct View {
     /// As [`State::empty_from`].
     pub(super) empty_from: Option<u64>,
     pub(super) memtable_is_empty: bool,
+    /// As [`State::position`].
+    pub(super) position: Option<JournalPosition>,
     next_seq: u64,
 }
 
@@ -35,6 +39,7 @@ impl View {
             segments: state.segments.clone(),
             empty_from: state.empty_from,
             memtable_is_empty: state.memtable.is_empty(),
+            position: state.position,
             next_seq: state.next_seq,
         }
     }
@@ -164,6 +169,21 @@ impl Shared {
             let current = Arc::clone(&self.state.lock().committed.manifest);
             self.unlink_pending(&current);
         }
+    }
+
+    /// Creates the streams that a batch needs and that are missing.
+    pub(super) fn create_missing(&self, record: &Record, next_seq: u64) -> Result<()> {
+        let missing = |name: &Name| !self.state.lock().streams.contains_key(name);
+        if record.events.num_rows() > 0 && missing(&record.stream) {
+            self.create_stream(&record.stream, record.kind, next_seq)?;
+        }
+        if !record.ranks.is_empty() {
+            let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
+            if missing(&quarantine) {
+                self.create_stream(&quarantine, StreamKind::Quarantine, next_seq)?;
+            }
+        }
+        Ok(())
     }
 
     /// Creates a stream and its rollups in one edit, unless it is there. Its rollups begin at

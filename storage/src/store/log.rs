@@ -5,6 +5,7 @@ mod admit;
 mod request;
 mod sync;
 
+pub(super) use admit::{AdmittedGroup, Decision};
 pub(super) use request::{Command, Reply, Request};
 pub(super) use sync::{Waiter, sync_loop};
 
@@ -23,11 +24,12 @@ use crate::memtable::{Chunk, RowBuffer};
 use crate::model::{Ack, Durability};
 use crate::record::Record;
 use crate::seeded::{self, Bug};
-use admit::{AdmittedGroup, Decision, GroupEntry};
+use crate::shared_journal::JournalPosition;
+use admit::GroupEntry;
 
 /// Bytes and batches at which a group is closed: one write of a few megabytes.
-const GROUP_BYTES_MAX: usize = 8 << 20;
-const GROUP_BATCHES_MAX: usize = 1024;
+pub(super) const GROUP_BYTES_MAX: usize = 8 << 20;
+pub(super) const GROUP_BATCHES_MAX: usize = 1024;
 /// Interval at which a gathering group checks for the end of a sync: short beside the fastest
 /// sync.
 const GATHER: Duration = Duration::from_micros(50);
@@ -50,7 +52,7 @@ pub(super) fn run_log(
     }
 }
 
-fn bytes_of(requests: &[Request]) -> usize {
+pub(super) fn bytes_of(requests: &[Request]) -> usize {
     requests.iter().map(|r| r.payload.len()).sum()
 }
 
@@ -130,7 +132,7 @@ fn gather(
 }
 
 /// Refuses all writes while the reserve is released (`reserve.rs`).
-fn check_reserve(shared: &Shared) -> Result<()> {
+pub(super) fn check_reserve(shared: &Shared) -> Result<()> {
     if seeded::is(Bug::ReserveTaken)
         || !shared.reserve.is_given_up()
         || shared.reserve.restore(shared.fs())
@@ -149,7 +151,7 @@ fn check_reserve(shared: &Shared) -> Result<()> {
 /// When the memtable is that full because it cannot be sealed. Clients get the error at once
 /// instead of waiting until disk space is freed. Writes resume by themselves once a seal
 /// succeeds.
-fn wait_for_memtable(shared: &Shared) -> Result<()> {
+pub(super) fn wait_for_memtable(shared: &Shared) -> Result<()> {
     let limit = shared.options.config.memtable_bytes_max;
     let mut state = shared.state.lock();
     if state.memtable.is_full(limit) {
@@ -179,11 +181,12 @@ fn wait_for_memtable(shared: &Shared) -> Result<()> {
 }
 
 /// Refuses every batch of a group with the same error.
-fn refuse_all(shared: &Shared, group: impl IntoIterator<Item = Request>, error: &Error) {
+pub(super) fn refuse_all(shared: &Shared, group: impl IntoIterator<Item = Request>, error: &Error) {
     for request in group {
         let copy = match error {
             Error::DiskFull { path } => Error::DiskFull { path: path.clone() },
             Error::Overloaded { what } => Error::Overloaded { what: what.clone() },
+            Error::Unknown { what } => Error::Unknown { what: what.clone() },
             other => Error::Unknown {
                 what: other.to_string(),
             },
@@ -210,7 +213,7 @@ fn write_group(
     let payloads: Vec<Vec<u8>> = entries
         .iter_mut()
         .filter(|e| matches!(e.decision, Decision::First(_)))
-        .map(|e| std::mem::take(&mut e.request.payload))
+        .map(|e| e.request.take_payload())
         .collect();
     if !payloads.is_empty() {
         let written = cut_segment(shared, journal, rotate, first_seq)
@@ -236,7 +239,7 @@ fn write_group(
         refuse_all(shared, entries.into_iter().map(|e| e.request), &error);
         return;
     }
-    publish(shared, entries, next_seq, waiters);
+    publish(shared, entries, (next_seq, None), Some(waiters));
 }
 
 fn cut_segment(shared: &Shared, journal: &mut Journal, wanted: bool, next_seq: u64) -> Result<()> {
@@ -252,12 +255,14 @@ fn cut_segment(shared: &Shared, journal: &mut Journal, wanted: bool, next_seq: u
     Ok(())
 }
 
-/// Makes a written group visible in one change of the state, then replies.
-fn publish(
+/// Makes a written group visible in one change of the state, then replies. `end` is the state's
+/// next sequence number and its position in a shared journal. Without `waiters` the group is
+/// durable already.
+pub(super) fn publish(
     shared: &Shared,
     entries: Vec<GroupEntry>,
-    next_seq: u64,
-    waiters: &Sender<Vec<Waiter>>,
+    end: (u64, Option<JournalPosition>),
+    waiters: Option<&Sender<Vec<Waiter>>>,
 ) {
     let mut answers = Vec::with_capacity(entries.len());
     {
@@ -266,7 +271,8 @@ fn publish(
         for GroupEntry { request, decision } in entries {
             let record = &request.record;
             let outcome = match decision {
-                Decision::First(seq) => state.apply(&mut rows, record, seq),
+                Decision::First(seq) => state.apply(&mut rows, record, seq, request.counts),
+                Decision::Duplicate(ack) if !request.counts => Ok(ack),
                 Decision::Duplicate(ack) => {
                     let counters = state.counters_of(&record.stream);
                     counters.received += record.items();
@@ -278,7 +284,7 @@ fn publish(
             };
             answers.push((request, outcome));
         }
-        state.next_seq = next_seq;
+        (state.next_seq, state.position) = end;
         if let Err(error) = rows.append_to(&mut state.memtable) {
             // The group is in the journal but cannot be shown: only a restart can tell what is
             // there.
@@ -289,7 +295,7 @@ fn publish(
     for (request, outcome) in answers {
         match outcome {
             Err(error) => refuse(shared, request, error),
-            Ok(ack) if request.durability == Durability::Synced => {
+            Ok(ack) if waiters.is_some() && request.durability == Durability::Synced => {
                 let until = ack.last_seq.map_or(0, |last| last + 1);
                 waiting.push(Waiter {
                     ack,
@@ -300,23 +306,34 @@ fn publish(
             Ok(ack) => request.reply.send(Ok(ack)),
         }
     }
-    if !waiting.is_empty() {
+    if let Some(waiters) = waiters
+        && !waiting.is_empty()
+    {
         // The waiters are sent together, so that one sync acknowledges them all. The sync thread
         // outlives the log thread; without it, dropping the waiters would answer them.
         let _ignored = waiters.send(waiting);
     }
 }
 
-fn refuse(shared: &Shared, request: Request, error: Error) {
+pub(super) fn refuse(shared: &Shared, request: Request, error: Error) {
     let items = request.record.items();
     let stream = &request.record.stream;
-    shared.state.lock().count_refused(stream, items);
+    if request.counts {
+        shared.state.lock().count_refused(stream, items);
+    }
     request.reply.send(Err(error));
 }
 
 impl State {
-    /// Applies the record of a first copy: its rows, its identity and its counts.
-    fn apply(&mut self, rows: &mut RowBuffer, record: &Record, first_seq: u64) -> Result<Ack> {
+    /// Applies the record of a first copy: its rows, its identity and, if it came to this process,
+    /// its counts.
+    fn apply(
+        &mut self,
+        rows: &mut RowBuffer,
+        record: &Record,
+        first_seq: u64,
+        counts: bool,
+    ) -> Result<Ack> {
         let target = &mut RecordTarget {
             memtable: &mut self.memtable,
             rows,
@@ -327,10 +344,12 @@ impl State {
         if record.items() == 0 && self.empty_from.is_none() {
             self.empty_from = self.segments.last().map(|(segment, _)| *segment);
         }
-        let counters = self.counters_of(&record.stream);
-        counters.received += ack.accepted + ack.quarantined;
-        counters.stored += ack.accepted;
-        counters.quarantined += ack.quarantined;
+        if counts {
+            let counters = self.counters_of(&record.stream);
+            counters.received += ack.accepted + ack.quarantined;
+            counters.stored += ack.accepted;
+            counters.quarantined += ack.quarantined;
+        }
         if !self.followers.is_empty() && ack.accepted > 0 {
             let (seqs, _) = record.sequence(first_seq);
             self.followers.send(&Arrived {

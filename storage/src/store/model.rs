@@ -18,8 +18,11 @@ mod seeded;
 mod seen;
 mod settling;
 mod sim_depot;
+mod sim_journal;
 mod steps;
 mod world;
+mod writers;
+mod wrong_topics;
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,6 +101,11 @@ fn named<T>(name: &str, what: impl FnOnce() -> T) -> T {
 
 /// Calls `what` with 0, 1, 2, … on every core, until one call returns true.
 fn on_all_cores(what: impl Fn(u64) -> bool + Sync) {
+    on_each_core(1, what);
+}
+
+/// As [`on_all_cores`], with several calls at once on each core, for those that mostly wait.
+fn on_each_core(calls: usize, what: impl Fn(u64) -> bool + Sync) {
     let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
@@ -115,7 +123,7 @@ fn on_all_cores(what: impl Fn(u64) -> bool + Sync) {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..cores {
+        for _ in 0..calls * cores {
             scope.spawn(work);
         }
     });

@@ -9,8 +9,9 @@ use crossbeam_channel::Receiver;
 
 use super::log::Command;
 use super::reserve::Reserve;
+use super::tail::Tail;
 use super::{
-    Opened, Options, QUEUE, Shared, State, Store, Syncs, WriterLock, log, maintenance, seal,
+    Opened, Options, QUEUE, Shared, State, Store, Syncs, WriterLock, log, maintenance, seal, tail,
     take_lock,
 };
 use crate::birth::Birth;
@@ -19,13 +20,14 @@ use crate::error::{Error, Kind, Result};
 use crate::file::create_dir_durably;
 use crate::identity::Identities;
 use crate::job_log::JobLog;
-use crate::journal::{self, Journal, Replay};
-use crate::manifest::{self, CommitPlace, Committed, Manifest, StreamMeta};
+use crate::journal::{self, Journal, Replay, Syncer};
+use crate::manifest::{self, CommitPlace, Committed, KafkaJournal, Manifest, StreamMeta};
 use crate::memtable::Memtable;
 use crate::model::Name;
 use crate::objects::{self, DepotOwner, Tenure};
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
+use crate::shared_journal::JournalPosition;
 use crate::trash;
 
 /// Sequence numbers skipped after an unclean stop, to get past any number that may have been
@@ -41,11 +43,31 @@ struct Begun {
     identities: Identities,
     replay: Replay,
     items: u64,
-    journal: Journal,
+    /// None if the journal is shared.
+    journal: Option<Journal>,
     owner: Option<DepotOwner>,
 }
 
 impl Begun {
+    /// Begins as [`Begun::of`] does; on a full disk with the reserve.
+    fn within(
+        data: &Path,
+        options: &Options,
+        lock: &WriterLock,
+        reserve: &Reserve,
+    ) -> Result<Self> {
+        let fs = &*options.fs;
+        let begun = match Self::of(data, options, lock) {
+            Err(error) if error.kind() == Kind::DiskFull && reserve.release(fs) => {
+                tracing::warn!(%error, "the disk is full; opening the store with its reserve");
+                Self::of(data, options, lock)?
+            }
+            other => other?,
+        };
+        reserve.restore(fs);
+        Ok(begun)
+    }
+
     fn of(data: &Path, options: &Options, lock: &WriterLock) -> Result<Self> {
         let fs = Arc::clone(&options.fs);
         for dir in [manifest::DIR, journal::DIR] {
@@ -68,6 +90,8 @@ impl Begun {
             replay,
             items,
         } = recover(&*fs, data, &committed.manifest)?;
+        let end = (next_seq, !memtable.is_empty());
+        let shared = shared_journal(&committed.manifest, options, end)?;
         // Up to here no other process has written. A writer that starts later commits a version
         // first.
         lock.check()?;
@@ -75,13 +99,10 @@ impl Begun {
             journal::settle_tail(&*fs, data, &replay.last)?;
         }
         let unclean = !committed.manifest.clean || items > 0 || replay.torn_bytes > 0;
-        let skips = unclean && !seeded::is(Bug::SequenceReused);
+        // A replay of a shared journal gives the numbers that were visible.
+        let skips = unclean && shared.is_none() && !seeded::is(Bug::SequenceReused);
         let next_seq = if skips { next_seq + SKIP } else { next_seq };
-        let mut opened = (*committed.manifest).clone();
-        // No file is named before this version is durable (`file_id.rs`).
-        opened.writer_epoch += 1;
-        opened.clean = false;
-        opened.next_seq = next_seq;
+        let opened = opened(&committed.manifest, next_seq, shared);
         let committed = manifest::commit_for(owner, &*fs, data, Some(&committed), opened)?;
         let owner = tenure.map(|tenure| tenure.committed(&*fs, data));
         let owner = owner.transpose()?;
@@ -91,14 +112,12 @@ impl Begun {
         // Files that another writer has created since must not be moved away.
         lock.check()?;
         trash::collect(&*fs, data, &committed.manifest, now_us)?;
-        let journal = Journal::begin(
-            Arc::clone(&fs),
-            data,
-            &committed.manifest.store_id,
-            committed.manifest.writer_epoch.into(),
-            replay.last,
-            next_seq,
-        )?;
+        let manifest = &committed.manifest;
+        let begin = || {
+            let (id, epoch) = (&manifest.store_id, manifest.writer_epoch.into());
+            Journal::begin(fs, data, id, epoch, replay.last, next_seq)
+        };
+        let journal = manifest.journal.is_none().then(begin).transpose()?;
         Ok(Self {
             committed,
             memtable,
@@ -109,6 +128,56 @@ impl Begun {
             journal,
             owner,
         })
+    }
+}
+
+/// Returns the first version of a writer.
+fn opened(committed: &Manifest, next_seq: u64, shared: Option<KafkaJournal>) -> Manifest {
+    Manifest {
+        // No file is named before this version is durable (`file_id.rs`).
+        writer_epoch: committed.writer_epoch + 1,
+        clean: false,
+        next_seq: committed.next_seq.max(next_seq),
+        journal: shared,
+        ..committed.clone()
+    }
+}
+
+/// Returns the entry of a store's shared journal, with which it goes on or begins.
+fn shared_journal(
+    manifest: &Manifest,
+    options: &Options,
+    (next_seq, has_events): (u64, bool),
+) -> Result<Option<KafkaJournal>> {
+    let journal = options.journal.as_ref();
+    match (&manifest.journal, journal) {
+        (None, None) => Ok(None),
+        (Some(known), None) => Err(Error::invalid(format!(
+            "the journal of this store is {}; set `kafka` of [cluster]",
+            known.named()
+        ))),
+        (Some(known), Some(journal)) if known.is_at(journal.place()) => Ok(Some(known.clone())),
+        (Some(known), Some(journal)) => {
+            let other = KafkaJournal::at(journal.place(), JournalPosition::default());
+            Err(Error::invalid(format!(
+                "the journal of this store is {}, and [cluster] names {}",
+                known.named(),
+                other.named()
+            )))
+        }
+        (None, Some(_)) if options.depot.is_none() => Err(Error::invalid(
+            "a shared journal needs the sealed files in an object store; set `objects` of [storage]",
+        )),
+        (None, Some(_)) if has_events => Err(Error::invalid(
+            "the store has events in its own journal alone; start it once without `kafka` of [cluster], and stop it",
+        )),
+        (None, Some(journal)) => {
+            let begins = JournalPosition {
+                next_seq,
+                ..JournalPosition::default()
+            };
+            Ok(Some(KafkaJournal::at(journal.place(), begins)))
+        }
     }
 }
 
@@ -153,16 +222,9 @@ impl Store {
     /// store's.
     pub fn open(data: &Path, options: Options) -> Result<Self> {
         let fs = Arc::clone(&options.fs);
+        leave_own_journal(data, &options)?;
         let lock = take_lock(&*fs, data)?;
         let reserve = Reserve::of(&*fs, data, options.config.reserve_bytes);
-        let begun = match Begun::of(data, &options, &lock) {
-            Err(error) if error.kind() == Kind::DiskFull && reserve.release(&*fs) => {
-                tracing::warn!(%error, "the disk is full; opening the store with its reserve");
-                Begun::of(data, &options, &lock)?
-            }
-            other => other?,
-        };
-        reserve.restore(&*fs);
         let Begun {
             committed,
             memtable,
@@ -172,9 +234,15 @@ impl Store {
             items,
             journal,
             owner,
-        } = begun;
-        let next_seq = committed.manifest.next_seq;
-        let segments = segments(&committed.manifest, &replay, (journal.segment(), next_seq));
+        } = Begun::within(data, &options, &lock, &reserve)?;
+        let manifest = &committed.manifest;
+        let position = manifest.journal.as_ref().map(|journal| journal.position);
+        let next_seq = position.map_or(manifest.next_seq, |position| position.next_seq);
+        let segments = journal.as_ref().map_or_else(Vec::new, |journal| {
+            segments(manifest, &replay, (journal.segment(), next_seq))
+        });
+        let syncer = journal.as_ref().map(|journal| Arc::clone(journal.syncer()));
+        let syncer = syncer.unwrap_or_else(|| Syncer::idle(data, next_seq));
         let (commands, inbox) = crossbeam_channel::bounded(QUEUE);
         let log = JobLog::of(
             Arc::clone(&fs),
@@ -184,7 +252,7 @@ impl Store {
         );
         let shared = Arc::new(Shared::of(Opened {
             data,
-            syncer: Arc::clone(journal.syncer()),
+            syncer,
             reserve,
             options,
             depot: owner,
@@ -194,6 +262,7 @@ impl Store {
                 identities,
                 next_seq,
                 segments,
+                position,
                 ..State::of(committed)
             },
             torn_bytes: replay.torn_bytes,
@@ -202,14 +271,18 @@ impl Store {
             lock: Some(lock),
             registration: None,
         }));
+        let log = match journal {
+            Some(journal) => OpenJournal::Own(journal),
+            None => OpenJournal::Shared(Tail::take_over(&shared)?),
+        };
         maintenance::new_rollups(&shared)?;
         maintenance::open_indexes(&shared)?;
         shared.remove_unreferenced();
-        let (threads, syncs) = start_threads(&shared, journal, inbox)?;
+        let (threads, syncs) = start_threads(&shared, log, inbox)?;
         Ok(Self {
             shared,
             commands: Some(commands),
-            syncs: Some(syncs),
+            syncs,
             threads,
         })
     }
@@ -222,19 +295,59 @@ fn segments(manifest: &Manifest, replay: &Replay, begun: (u64, u64)) -> Vec<(u64
     old.into_iter().chain([begun]).collect()
 }
 
-/// Starts the threads of a store, and returns the sender that wakes the sync thread.
+/// The journal of a writer.
+enum OpenJournal {
+    Own(Journal),
+    Shared(Arc<Tail>),
+}
+
+/// Seals what a store has in a journal of its own, if it is to have a shared one.
+fn leave_own_journal(data: &Path, options: &Options) -> Result<()> {
+    if options.journal.is_none() {
+        return Ok(());
+    }
+    let found = manifest::find_newest(&*options.fs, data)?;
+    let has_own = found.is_some_and(|found| {
+        let manifest = &found.committed.manifest;
+        manifest.journal.is_none() && !manifest.clean
+    });
+    if !has_own {
+        return Ok(());
+    }
+    let options = Options {
+        journal: None,
+        ..options.clone()
+    };
+    Store::open(data, options)?.close()
+}
+
+/// Starts the threads of a store, and returns the sender that wakes the sync thread, if there is
+/// one.
 fn start_threads(
     shared: &Arc<Shared>,
-    journal: Journal,
+    journal: OpenJournal,
     inbox: Receiver<Command>,
-) -> Result<(Vec<JoinHandle<()>>, Syncs)> {
+) -> Result<(Vec<JoinHandle<()>>, Option<Syncs>)> {
     let mut threads = Vec::new();
-    let (waiters, waiting) = crossbeam_channel::unbounded();
-    let syncs = waiters.clone();
-    threads.push(spawn(shared, "sync", move |s| log::sync_loop(s, &waiting))?);
-    threads.push(spawn(shared, "log", move |s| {
-        log::run_log(s, journal, &inbox, &waiters);
-    })?);
+    let syncs = match journal {
+        OpenJournal::Own(journal) => {
+            let (waiters, waiting) = crossbeam_channel::unbounded();
+            let syncs = waiters.clone();
+            threads.push(spawn(shared, "sync", move |s| log::sync_loop(s, &waiting))?);
+            threads.push(spawn(shared, "log", move |s| {
+                log::run_log(s, journal, &inbox, &waiters);
+            })?);
+            Some(syncs)
+        }
+        OpenJournal::Shared(tail) => {
+            let reads = Arc::clone(&tail);
+            threads.push(spawn(shared, "tail", move |s| tail::run_tail(s, &reads))?);
+            threads.push(spawn(shared, "append", move |s| {
+                tail::append_loop(s, &tail, &inbox);
+            })?);
+            None
+        }
+    };
     threads.push(spawn(shared, "seal", seal::seal_loop)?);
     if shared.options.config.tends {
         threads.push(spawn(shared, "tend", maintenance::maintenance_loop)?);

@@ -6,6 +6,9 @@
 //! files that no manifest names; after the edit the seal is complete.
 
 mod checkpoint;
+mod commit;
+
+pub(super) use commit::{drop_journal, set_position};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +16,6 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 
-use super::edit::View;
 use super::pace::Pace;
 use super::staged_files::StagedFiles;
 use super::{Shared, wait_for};
@@ -21,15 +23,15 @@ use crate::env::aside;
 use crate::error::{Error, Result};
 use crate::identity::Entry;
 use crate::job_log::{Job, Said};
-use crate::journal;
-use crate::manifest::{Manifest, PartMeta, Pending, StreamMeta};
+use crate::manifest::StreamMeta;
 use crate::memtable::{Chunk, Chunks};
 use crate::model::Name;
 use crate::part::{self, PartImage};
 use crate::rollup_hook::{BoxError, RollupMeta, TileImage};
 use crate::seeded::{self, Bug};
+use crate::shared_journal::JournalPosition;
 use crate::snapshot::Snapshot;
-use checkpoint::Checkpoint;
+use commit::commit;
 
 /// Foreground requests go before a seal; the memtable has slack for the writes that arrive
 /// meanwhile.
@@ -62,6 +64,8 @@ struct Frozen {
     fresh: Vec<Entry>,
     /// The value of [`super::State::empty_from`] at the freeze.
     empty_from: Option<u64>,
+    /// The value of [`super::State::position`] at the freeze.
+    position: Option<JournalPosition>,
 }
 
 pub(super) fn seal_loop(shared: &Arc<Shared>) {
@@ -178,6 +182,7 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
         sealed: shared.sealed(&state),
         fresh: state.identities.take_fresh(),
         empty_from: state.empty_from.take(),
+        position: state.position,
     })
 }
 
@@ -272,113 +277,4 @@ fn cascade(
             rollup: rollups[0].name.to_string(),
             source,
         })
-}
-
-fn commit(
-    shared: &Shared,
-    frozen: &Frozen,
-    written: &mut StagedFiles,
-    started: Instant,
-) -> Result<SealReport> {
-    let report = SealReport {
-        cutoff: frozen.cutoff,
-        events: written.parts.iter().map(|p| p.rows).sum(),
-        parts: written.parts.len(),
-        part_bytes: written.parts.iter().map(|p| p.file.len).sum(),
-        tile_files: written.tiles.values().map(|t| t.1.len()).sum(),
-        tile_bytes: written
-            .tiles
-            .values()
-            .flat_map(|t| &t.1)
-            .map(|f| f.file.len)
-            .sum(),
-    };
-    let identities = Checkpoint::write(shared, frozen, written)?;
-    let now_us = shared.now_us();
-    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let parts = std::mem::take(&mut written.parts);
-    let mut rows: BTreeMap<Name, u64> = BTreeMap::new();
-    for part in &parts {
-        *rows.entry(part.stream.clone()).or_default() += part.rows;
-    }
-    let tiles = std::mem::take(&mut written.tiles);
-    if seeded::is(Bug::TilesApart) {
-        let parts = parts.clone();
-        shared.edit_and(
-            |manifest, view| {
-                add_parts(manifest, view, parts);
-                manifest.sealed_seq = frozen.cutoff;
-            },
-            |_| (),
-        )?;
-    }
-    shared.edit_and(
-        |manifest, view| {
-            if !seeded::is(Bug::TilesApart) {
-                add_parts(manifest, view, parts);
-            }
-            manifest.add_tiles(&tiles, &rows, frozen.cutoff);
-            identities.add_to(manifest);
-            manifest.sealed_seq = frozen.cutoff;
-            manifest.sealed_at_us = now_us;
-            manifest.sealed_ms = elapsed_ms;
-            drop_journal(manifest, view);
-        },
-        |state| {
-            state.memtable.release();
-            let floor = state.committed.manifest.journal_floor;
-            state.segments.retain(|(segment, _)| *segment >= floor);
-            state.seal_error = None;
-            // The live streams take over the totals of the new manifest.
-            let sealed = Arc::clone(&state.committed.manifest);
-            for (name, meta) in Arc::make_mut(&mut state.streams) {
-                if let Some(known) = sealed.streams.get(name) {
-                    meta.sealed_events = known.sealed_events;
-                    meta.dropped.clone_from(&known.dropped);
-                }
-            }
-        },
-    )?;
-    shared.remove_unreferenced();
-    Ok(report)
-}
-
-fn add_parts(manifest: &mut Manifest, view: &View, parts: Vec<PartMeta>) {
-    for part in parts {
-        let columns = view.streams.get(&part.stream).map(|s| s.columns.clone());
-        let meta = manifest
-            .streams
-            .get_mut(&part.stream)
-            .expect("BUG: a stream is created before its events");
-        meta.sealed_events += part.rows;
-        if let Some(columns) = columns {
-            meta.columns = columns;
-        }
-        manifest.parts.push(part);
-    }
-}
-
-/// Raises the journal's floor to the last segment that begins at or below `sealed_seq`, but not
-/// past a batch without items that arrived while the seal was under way.
-pub(super) fn drop_journal(manifest: &mut Manifest, view: &View) {
-    let sealed = manifest.sealed_seq;
-    let floor = view
-        .segments
-        .iter()
-        .rev()
-        .find(|(_, first)| *first <= sealed)
-        .map(|(segment, _)| *segment);
-    let floor = floor
-        .unwrap_or(manifest.journal_floor)
-        .min(view.empty_from.unwrap_or(u64::MAX))
-        .max(manifest.journal_floor);
-    let oldest = view.segments.first().map_or(floor, |(segment, _)| *segment);
-    let since = manifest.version + 1;
-    for segment in oldest..floor {
-        manifest.pending.push(Pending {
-            path: journal::relative_path(segment),
-            since,
-        });
-    }
-    manifest.journal_floor = floor;
 }

@@ -48,6 +48,7 @@ use crate::objects::{DepotOwner, Dropped};
 use crate::read_only_store::Held;
 use crate::reader_registry::Hold;
 use crate::seeded::{self, Bug};
+use crate::shared_journal::JournalPosition;
 use crate::snapshot::{Snapshot, Streams};
 
 /// Free bytes below which a disk still counts as full after it has refused a batch.
@@ -63,6 +64,8 @@ pub(super) struct State {
     pub(super) memtable: Memtable,
     pub(super) identities: Identities,
     pub(super) next_seq: u64,
+    /// Position in the shared journal up to which messages are decided, if the store has one.
+    pub(super) position: Option<JournalPosition>,
     pub(super) counters: BTreeMap<Name, Counters>,
     /// The next group begins a new segment: a seal needs the journal cut there.
     pub(super) rotate: bool,
@@ -92,6 +95,7 @@ impl State {
             memtable: Memtable::default(),
             identities: Identities::default(),
             next_seq: 0,
+            position: None,
             counters: BTreeMap::new(),
             rotate: false,
             segments: Vec::new(),
@@ -125,7 +129,7 @@ pub(super) struct Shared {
     pub(super) data: PathBuf,
     pub(super) options: Options,
     pub(super) torn_bytes: u64,
-    pub(super) replayed: u64,
+    pub(super) replayed: AtomicU64,
     /// Epoch of this writer, in the names of its files.
     pub(super) epoch: u32,
     /// The object store of which this is the writer, if there is one.
@@ -213,7 +217,7 @@ impl Shared {
             next_file: AtomicU64::new(manifest.next_file),
             data: opened.data.into(),
             torn_bytes: opened.torn_bytes,
-            replayed: opened.replayed,
+            replayed: AtomicU64::new(opened.replayed),
             merging: Mutex::new(()),
             creations: Mutex::default(),
             created: Condvar::new(),

@@ -15,7 +15,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use super::{ANSWER_WITHIN, POSITIONS_PARTITION, Reports, TopicSession};
 use crate::client::Refusal;
 use crate::interrupt::Interrupt;
-use crate::kafka::explained;
+use crate::librdkafka::explained;
 use crate::ship::KafkaTarget;
 use crate::ship::kafka::client::{of_consumer, of_producer};
 use crate::ship::kafka::failures::{again, of_code, refused};

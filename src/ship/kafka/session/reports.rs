@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::ProducerContext;
 
-use crate::kafka::explained;
+use crate::librdkafka::explained;
 
 /// Reports on the transaction under way, and the last error of the connections.
 #[derive(Debug, Default)]

@@ -6,8 +6,10 @@
 //!    led to. It reads no clock and no configuration, and does not depend on which records are in
 //!    one group. So all programs that read one journal decide alike. (A stream is part of the
 //!    state: the program that creates it does so by its configuration, in an edit of the
-//!    manifest. A batch that is refused because the disk or the memtable is full was not decided
-//!    about.)
+//!    manifest; with a shared journal before it appends the batch. A batch that is refused because
+//!    the disk or the memtable is full was not decided about. Columns that later records have added
+//!    change no decision and no value: they stay columns, of the same type or of floats that hold
+//!    the same integers.)
 //! 2. A decision changes nothing but the group. The state changes when the written group is
 //!    applied, so a group that could not be written leaves no trace.
 
@@ -18,18 +20,18 @@ use crate::apply::ack_of;
 use crate::error::{Error, Result};
 use crate::identity::{Entry, GroupIdentities};
 use crate::manifest::StreamMeta;
-use crate::model::{Ack, Identity, Name, QUARANTINE, StreamKind};
+use crate::model::{Ack, Identity, Name};
 use crate::record::Record;
 use crate::schema_evolution::{Fit, fit};
 use crate::store::Shared;
 
 /// A batch of a group, and the decision about it.
-pub(super) struct GroupEntry {
-    pub(super) request: Request,
-    pub(super) decision: Decision,
+pub(in crate::store) struct GroupEntry {
+    pub(in crate::store) request: Request,
+    pub(in crate::store) decision: Decision,
 }
 
-pub(super) enum Decision {
+pub(in crate::store) enum Decision {
     /// A first copy, with its first sequence number.
     First(u64),
     /// A duplicate; acknowledged like the first copy, once that is visible or synced.
@@ -38,18 +40,18 @@ pub(super) enum Decision {
 }
 
 /// The batches of a group that are decided so far.
-pub(super) struct AdmittedGroup {
-    pub(super) entries: Vec<GroupEntry>,
+pub(in crate::store) struct AdmittedGroup {
+    pub(in crate::store) entries: Vec<GroupEntry>,
     identities: GroupIdentities,
     /// Streams whose columns the group changes, as they are after it.
     streams: BTreeMap<Name, StreamMeta>,
     /// Exclusive end of the sequence numbers of the first copies.
-    pub(super) next_seq: u64,
+    pub(in crate::store) next_seq: u64,
 }
 
 impl AdmittedGroup {
     /// Decides about the batches of a group, whose first sequence number is `first_seq`.
-    pub(super) fn of(shared: &Shared, group: Vec<Request>, first_seq: u64) -> Self {
+    pub(in crate::store) fn of(shared: &Shared, group: Vec<Request>, first_seq: u64) -> Self {
         let identities = GroupIdentities::after(&shared.state.lock().identities);
         let mut admitted = Self {
             entries: Vec::with_capacity(group.len()),
@@ -104,22 +106,12 @@ impl AdmittedGroup {
 
     /// Creates the streams that the batch needs, and fits the batch to the columns of its stream.
     fn prepare(&mut self, shared: &Shared, request: &mut Request) -> Result<()> {
-        let stream = &request.record.stream;
-        let missing = |name: &Name| !shared.state.lock().streams.contains_key(name);
+        shared.create_missing(&request.record, self.next_seq)?;
         // A batch without events does not determine the kind of its stream.
-        let has_events = request.record.events.num_rows() > 0;
-        if has_events && missing(stream) {
-            shared.create_stream(stream, request.record.kind, self.next_seq)?;
-        }
-        if !request.record.ranks.is_empty() {
-            let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
-            if missing(&quarantine) {
-                shared.create_stream(&quarantine, StreamKind::Quarantine, self.next_seq)?;
-            }
-        }
-        if !has_events {
+        if request.record.events.num_rows() == 0 {
             return Ok(());
         }
+        let stream = &request.record.stream;
         let state = shared.state.lock();
         let meta = self
             .streams
@@ -137,7 +129,7 @@ impl AdmittedGroup {
         drop(state);
         if let Some(fitted) = events {
             request.record.events = fitted;
-            request.payload = request.record.encode();
+            request.payload = Vec::new();
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ impl Reply {
         Self(Some(Box::new(reply)))
     }
 
-    pub(super) fn send(mut self, outcome: Result<Ack>) {
+    pub(in crate::store) fn send(mut self, outcome: Result<Ack>) {
         if let Some(reply) = self.0.take() {
             reply(outcome);
         }
@@ -44,9 +44,33 @@ impl fmt::Debug for Reply {
 #[derive(Debug)]
 pub(in crate::store) struct Request {
     pub(in crate::store) record: Record,
+    /// Bytes of the record; none once it was changed.
     pub(in crate::store) payload: Vec<u8>,
     pub(in crate::store) durability: Durability,
+    /// True if it came to this process, which counts it.
+    pub(in crate::store) counts: bool,
     pub(in crate::store) reply: Reply,
+}
+
+impl Request {
+    /// Returns the request of a record that somebody else has appended to a shared journal.
+    pub(in crate::store) fn of_another(record: Record) -> Self {
+        Self {
+            record,
+            payload: Vec::new(),
+            durability: Durability::Unacknowledged,
+            counts: false,
+            reply: Reply(None),
+        }
+    }
+
+    /// Takes the bytes of the record as it is now.
+    pub(super) fn take_payload(&mut self) -> Vec<u8> {
+        match self.payload.is_empty() {
+            true => self.record.encode(),
+            false => std::mem::take(&mut self.payload),
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -33,8 +33,8 @@ use crate::snapshot::Snapshot;
 use crate::store::{Config, Options, Store};
 use crate::testing::{RECEIVED_US, batch};
 
-const DATA: &str = "/data";
-const GRACE_US: i64 = 1000;
+pub(super) const DATA: &str = "/data";
+pub(super) const GRACE_US: i64 = 1000;
 const MACHINES: usize = 3;
 
 /// A machine, and what was acknowledged on its disk and not superseded.
@@ -118,6 +118,7 @@ impl Machines {
         Options {
             fs: Arc::new(machine.fs.clone()),
             depot: Some(Arc::new(machine.depot.clone())),
+            journal: None,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             rollup_hook: Arc::new(Listing),
             config: Config {
@@ -365,13 +366,18 @@ fn identity(times: &[i64]) -> Identity {
     }
 }
 
-/// Returns the events of a version, read from the object store alone, once in parts and once in
-/// tiles.
-fn content(depot: &SimDepot, committed: &Committed) -> Events {
+/// Returns a version that is read from the object store alone.
+pub(super) fn in_objects(depot: &SimDepot, committed: &Committed) -> Snapshot {
     let fs = Arc::new(SimFs::new());
-    let mut snapshot =
-        Snapshot::of_manifest(fs, Path::new("/elsewhere"), Arc::clone(&committed.manifest));
+    let manifest = Arc::clone(&committed.manifest);
+    let mut snapshot = Snapshot::of_manifest(fs, Path::new("/elsewhere"), manifest);
     snapshot.depot = Some(Arc::new(depot.clone()) as Arc<dyn Depot>);
+    snapshot
+}
+
+/// Returns the events of a version, once in parts and once in tiles.
+fn content(depot: &SimDepot, committed: &Committed) -> Events {
+    let snapshot = in_objects(depot, committed);
     for file in &snapshot.manifest().identities {
         snapshot.read(file).expect("a checkpoint is there");
     }

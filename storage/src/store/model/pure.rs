@@ -206,6 +206,7 @@ fn decide(store: &Store, batches: &[Undecided], together: bool) -> Vec<Decided> 
             payload: record.encode(),
             record,
             durability: Durability::Written,
+            counts: true,
             reply: Reply::new(move |answer| send.send((nth, answer)).expect("awaited")),
         }
     };

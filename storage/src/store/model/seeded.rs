@@ -13,9 +13,18 @@ const MACHINES: &str =
     "store::model::machines::machines_with_one_object_store_lose_nothing_that_is_sealed";
 const RESERVE: &str = "store::reserve::tests::nobody_takes_events_into_the_room_that_was_kept_back";
 
+const WRITERS: &str =
+    "store::model::writers::writers_with_one_journal_lose_nothing_that_is_acknowledged";
+
 /// Returns the test that finds a bug; histories have one writer at a time.
 fn test_of(bug: Bug) -> &'static str {
     match bug {
+        Bug::AckedOnDelivery
+        | Bug::PositionApart
+        | Bug::IdentitiesApart
+        | Bug::LateMessageTaken
+        | Bug::RetryTaken
+        | Bug::FenceIgnored => WRITERS,
         Bug::LockUnchecked => TWO_WRITERS,
         Bug::GapForgotten => REPAIRS,
         Bug::ReserveTaken => RESERVE,
@@ -83,6 +92,24 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
         }
         Bug::EpochUnnamed | Bug::ClaimIgnored => &["is corrupt", "Corrupt", "is there: "],
         Bug::OrphansOfAnyEpoch | Bug::PutAfterCommit | Bug::DroppedAtOnce => &["is there: Io"],
+        Bug::AckedOnDelivery | Bug::LateMessageTaken => &[
+            "two events have number",
+            "two numbers are of event",
+            "acknowledged and is lost",
+            "was refused, and is stored",
+        ],
+        Bug::PositionApart => &["its journal is sealed up to"],
+        Bug::IdentitiesApart => &[
+            "two numbers are of event",
+            "it is stored again",
+            "was acknowledged, then",
+        ],
+        Bug::RetryTaken => &["two numbers are of event", "are in the quarantine"],
+        Bug::FenceIgnored => &[
+            "acknowledged and is lost",
+            "are in the quarantine",
+            "two events have number",
+        ],
         Bug::LockUnchecked => &["acknowledged and lost", "is corrupt", "opens after both"],
     }
 }

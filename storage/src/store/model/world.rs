@@ -43,6 +43,7 @@ fn options(fs: &SimFs) -> Options {
     Options {
         fs: Arc::new(fs.clone()),
         depot: None,
+        journal: None,
         clock: Arc::new(ManualClock::at(RECEIVED_US)),
         rollup_hook: Arc::new(Listing),
         config: Config {

@@ -127,6 +127,7 @@ impl World {
                 } else {
                     Durability::Written
                 },
+                counts: true,
                 reply: Reply::new(move |answer| {
                     send.send((which, j, answer)).expect("somebody waits");
                 }),
