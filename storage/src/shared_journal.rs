@@ -7,10 +7,12 @@
 //!    read the message back, in the order of the log. A decision follows from the messages before
 //!    it (`store/log/admit.rs`), so every reader of the log makes the same.
 //! 2. A message counts or is void, by the messages before it alone ([`JournalPosition::takes`]): it
-//!    counts if its writer has the highest epoch of all fences before it, and its number is greater
-//!    than that of each message before it that counts. So a message that a client library sends
-//!    twice counts once, one that comes after a fence of a later writer never counts, and once a
-//!    writer has read a message of its own back, those before it that it has not seen never will.
+//!    counts if its writer has the highest epoch of all fences before it, and its number follows
+//!    that of the last message that counts. So a message that a client library sends twice counts
+//!    once, one that comes after a fence of a later writer never counts, and behind a lost message
+//!    none does, so that the batches of a source which does not wait for answers stay in order. A
+//!    writer goes on with a *resumption*, whose number may leave others out: when it is read back,
+//!    what was not seen before it never counts.
 //! 3. The position of a version of the manifest is that of its sealed events, its identities and
 //!    its columns: replay from there leads to the state of a writer that ran on, with the same
 //!    sequence numbers.
@@ -19,7 +21,7 @@ mod message;
 
 pub(crate) use message::{
     Fence, GROUP_BYTES, JournalMessage, MessageHead, Payload, RECORD_BYTES, encode_fence,
-    encode_group,
+    encode_group, encode_resumption,
 };
 
 use std::fmt::Debug;
@@ -158,17 +160,23 @@ impl JournalPosition {
         let counts = match message.payload {
             Payload::Fence(_) => message.epoch > self.epoch,
             Payload::Group(_) => {
-                let bugs = [Bug::LateMessageTaken, Bug::FenceIgnored];
-                let is_late = message.epoch != self.epoch && !bugs.into_iter().any(seeded::is);
-                let is_again = message.number <= self.number && !seeded::is(Bug::RetryTaken);
-                !is_late && !is_again
+                let next = self.number + 1;
+                let is_again = message.number < next && seeded::is(Bug::RetryTaken);
+                self.is_of(message) && (message.number == next || is_again)
             }
+            Payload::Resumption => self.is_of(message) && message.number > self.number,
         };
         counts.then_some(Self {
             epoch: message.epoch,
             number: message.number,
             ..*self
         })
+    }
+
+    /// Returns whether a message is of the writer with the highest epoch.
+    fn is_of(&self, message: &JournalMessage) -> bool {
+        let bugs = [Bug::LateMessageTaken, Bug::FenceIgnored];
+        message.epoch == self.epoch || bugs.into_iter().any(seeded::is)
     }
 
     /// Returns the position behind the message at `offset`, whose checksum is `crc`.
@@ -228,6 +236,47 @@ mod tests {
             let told = given(three, w, true).expect_err(w);
             assert!(told.contains("flush.messages=1"), "{told}");
             assert_eq!(given(of(3, Some(2), true), w, true), Ok(Durability::Synced));
+        }
+    }
+
+    #[test]
+    fn a_message_counts_when_its_number_follows_or_resumes_in_the_highest_epoch() {
+        let fence = || {
+            Payload::Fence(Fence {
+                rules: RULES,
+                host: String::new(),
+            })
+        };
+        let group = || Payload::Group(Vec::new());
+        let mut at = JournalPosition::default();
+        for (epoch, number, payload, counts) in [
+            (4, 0, fence(), true),
+            (4, 1, group(), true),
+            // The second is late, and until then the third does not count.
+            (4, 3, group(), false),
+            (4, 2, group(), true),
+            (4, 2, group(), false),
+            (4, 3, group(), true),
+            (4, 7, Payload::Resumption, true),
+            (4, 4, group(), false),
+            (4, 7, Payload::Resumption, false),
+            (4, 8, group(), true),
+            (4, 0, fence(), false),
+            (3, 0, fence(), false),
+            (6, 0, fence(), true),
+            (4, 9, group(), false),
+            (4, 99, Payload::Resumption, false),
+            (6, 1, group(), true),
+        ] {
+            let message = JournalMessage {
+                crc: 0,
+                epoch,
+                number,
+                payload,
+            };
+            let taken = at.takes(&message);
+            assert_eq!(taken.is_some(), counts, "{message:?} behind {at:?}");
+            at = taken.unwrap_or(at);
         }
     }
 }

@@ -271,9 +271,7 @@ impl Store {
                 // The log thread has begun an empty segment as its last act, so that readers of a
                 // closed store have nothing to replay.
                 seal::drop_journal(manifest, view);
-                if view.memtable_is_empty {
-                    seal::set_position(manifest, view.position);
-                }
+                seal::set_position(manifest, view.sealed_to);
             };
             shared.edit_and(close, |_| ())
         });

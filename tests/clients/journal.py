@@ -197,6 +197,8 @@ class Run:
                     return
                 time.sleep(0.05)
             number += 1
+            # The broker keeps all records in memory, and grows slow with them.
+            time.sleep(0.05)
 
     def act(self):
         kind = self.draw.choice(self.kinds)
@@ -259,9 +261,11 @@ class Run:
         for sender in senders:
             sender.start()
         began = time.monotonic()
-        for _ in range(acts):
+        for act in range(acts):
             time.sleep(pace * self.draw.random())
             self.act()
+            if act % 50 == 49:
+                print(f"{act + 1} acts in {time.monotonic() - began:.0f} s", flush=True)
         for zombie in self.zombies:
             self.wake(zombie)
         time.sleep(1)

@@ -70,7 +70,7 @@ pub(crate) fn settle(
     fs: &Arc<dyn Fs>,
     data: &Path,
     depot: &Arc<dyn Depot>,
-    adoption: Adoption,
+    (adoption, shares_journal): (Adoption, bool),
 ) -> Result<Tenure> {
     let marked = Mark::read(&**fs, data)?;
     if let Some(mark) = marked.as_ref().filter(|mark| mark.url != depot.url()) {
@@ -95,6 +95,7 @@ pub(crate) fn settle(
         (here, None) => side.attach(here.as_ref(), claim),
         (here, Some(there)) if side.is_owner(&there.pointer) => side.go_on(here.as_ref(), &there),
         (here, Some(there)) => {
+            side.check_journal(&there, shares_journal)?;
             side.check_adoption(here.as_ref(), &there, adoption)?;
             side.adopt(&there)
         }
@@ -189,6 +190,19 @@ impl Side<'_> {
         self.tenure(AttachStage::Attached, Some(there.pointer.tag.clone()))
     }
 
+    /// Checks that a store which is to have a shared journal leaves nothing in that of another
+    /// directory.
+    fn check_journal(&self, there: &Published, shares_journal: bool) -> Result<()> {
+        let manifest = &there.committed.manifest;
+        if !shares_journal || manifest.journal.is_some() || is_sealed(manifest) {
+            return Ok(());
+        }
+        Err(self.invalid(&format!(
+            "the writer on {} has events in its own journal alone; start it there with the shared journal first",
+            there.pointer.current.host
+        )))
+    }
+
     fn check_adoption(
         &self,
         here: Option<&Committed>,
@@ -205,8 +219,7 @@ impl Side<'_> {
                     "there is another store in each; use an empty directory, or another prefix",
                 ));
             }
-            // Everything in it is in the object store or in the shared journal.
-            Some(_) if here.is_some_and(|here| here.manifest.journal.is_some()) => {}
+            Some(_) if here.is_some_and(|here| leaves_nothing(&here.manifest)) => {}
             Some(_) => {
                 return Err(self.invalid(&format!(
                     "a writer on {host} has taken over; the unsealed events of this directory are in its journal alone. Keep it, and serve from an empty directory"
@@ -289,6 +302,11 @@ fn begin_journal(fs: &Arc<dyn Fs>, data: &Path, manifest: &Manifest) -> Result<(
         manifest.next_seq + skipped,
     )?;
     Ok(())
+}
+
+/// Returns whether a directory has nothing that is not in the object store, or in a shared journal.
+fn leaves_nothing(here: &Manifest) -> bool {
+    here.journal.is_some() || here.streams.is_empty()
 }
 
 /// Returns whether the last writer has stopped and left no event in a journal of its own.

@@ -3,12 +3,13 @@
 //! # Byte layout (little-endian)
 //! ```text
 //! message = 0 magic "LMSJ"      4 u32 crc32c of bytes 8..   8 u8 layout = 1
-//!           9 u8 type: 0 fence, 1 group                    10 u16 zero
+//!           9 u8 type: 0 fence, 1 group, 2 resumption     10 u16 zero
 //!          12 u32 epoch of the writer                      16 u64 number, rising in the epoch
 //!          24 store id, 32 hex digits                      56 payload
 //! fence   = u32 rules, then the name of the writer's machine in UTF-8
 //! group   = u32 records, then each: u32 length, the record (`record.rs`) as it is before the
 //!           columns of its stream are fitted
+//! resumption = nothing
 //! ```
 
 use std::str;
@@ -20,6 +21,7 @@ const LAYOUT: u8 = 1;
 const HEAD: usize = 56;
 const FENCE: u8 = 0;
 const GROUP: u8 = 1;
+const RESUMPTION: u8 = 2;
 /// Bytes of a group beside its records, and of each record beside its payload.
 pub(crate) const GROUP_BYTES: usize = HEAD + 4;
 pub(crate) const RECORD_BYTES: usize = 4;
@@ -37,8 +39,10 @@ pub(crate) struct JournalMessage {
 pub(crate) enum Payload {
     /// A writer has taken over.
     Fence(Fence),
-    /// Encoded records. A group without any tells that the writer could append.
+    /// Encoded records.
     Group(Vec<Bytes>),
+    /// The numbers go on here, behind messages that were lost.
+    Resumption,
 }
 
 /// The beginning of a writer's epoch.
@@ -63,6 +67,10 @@ pub(crate) fn encode_fence(head: MessageHead<'_>, fence: &Fence) -> Vec<u8> {
     bytes.extend_from_slice(&fence.rules.to_le_bytes());
     bytes.extend_from_slice(fence.host.as_bytes());
     finish(bytes)
+}
+
+pub(crate) fn encode_resumption(head: MessageHead<'_>) -> Vec<u8> {
+    finish(begin(head, RESUMPTION, 0))
 }
 
 pub(crate) fn encode_group<'r>(
@@ -134,6 +142,7 @@ impl JournalMessage {
         let payload = match bytes[9] {
             FENCE => Payload::Fence(fence(&bytes[HEAD..])?),
             GROUP => Payload::Group(group(bytes)?),
+            RESUMPTION if bytes.len() == HEAD => Payload::Resumption,
             other => return Err(format!("its type is {other}")),
         };
         Ok(Self {
@@ -209,6 +218,8 @@ mod tests {
         let read = decoded(encode_fence(OF, &fence)).expect("a fence");
         assert_eq!((read.epoch, read.number), (7, 9));
         assert_eq!(read.payload, Payload::Fence(fence));
+        let read = decoded(encode_resumption(OF)).expect("a resumption");
+        assert_eq!(read.payload, Payload::Resumption);
         for records in [vec![], vec![&b"one"[..]], vec![&b""[..], b"two", b"three"]] {
             let read = decoded(encode_group(OF, records.iter().copied())).expect("a group");
             let expected = records.into_iter().map(Bytes::from_static).collect();

@@ -27,8 +27,8 @@ pub(super) struct View {
     /// As [`State::empty_from`].
     pub(super) empty_from: Option<u64>,
     pub(super) memtable_is_empty: bool,
-    /// As [`State::position`].
-    pub(super) position: Option<JournalPosition>,
+    /// As [`State::position`], if everything before it is sealed.
+    pub(super) sealed_to: Option<JournalPosition>,
     next_seq: u64,
 }
 
@@ -39,7 +39,7 @@ impl View {
             segments: state.segments.clone(),
             empty_from: state.empty_from,
             memtable_is_empty: state.memtable.is_empty(),
-            position: state.position,
+            sealed_to: state.sealed_to(),
             next_seq: state.next_seq,
         }
     }

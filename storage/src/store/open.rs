@@ -184,7 +184,10 @@ fn shared_journal(
 /// Brings data directory and object store together, where the store has one.
 fn tenure(fs: &Arc<dyn Fs>, data: &Path, options: &Options) -> Result<Option<Tenure>> {
     match &options.depot {
-        Some(depot) => objects::settle(fs, data, depot, options.config.adoption).map(Some),
+        Some(depot) => {
+            let permission = (options.config.adoption, options.journal.is_some());
+            objects::settle(fs, data, depot, permission).map(Some)
+        }
         None => objects::refuse_without_depot(&**fs, data).map(|()| None),
     }
 }

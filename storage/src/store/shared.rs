@@ -109,6 +109,14 @@ impl State {
     }
 }
 
+impl State {
+    /// Returns the position in the shared journal if everything before it is sealed.
+    pub(super) fn sealed_to(&self) -> Option<JournalPosition> {
+        let is_sealed = self.memtable.is_empty() && !self.identities.has_fresh();
+        self.position.filter(|_| is_sealed)
+    }
+}
+
 /// The wanted indexes, and the state of building them, guarded by `Shared.indexes`.
 #[derive(Debug, Default)]
 pub(super) struct IndexState {

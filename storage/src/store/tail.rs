@@ -57,16 +57,29 @@ struct Pendings {
     /// Requests by the number of their message.
     groups: BTreeMap<u64, Vec<Request>>,
     bytes: usize,
-    /// The reason for which the last message is not known to be in the journal.
-    failed: Option<String>,
+    /// The last message that is not known to count, and the reason.
+    failed: Option<(u64, String)>,
     /// True when no more groups come.
     is_closed: bool,
 }
 
 impl Pendings {
-    fn add(&mut self, number: u64, group: Vec<Request>) {
+    /// Adds a group, or gives it back when nobody reads any more.
+    fn add(&mut self, number: u64, group: Vec<Request>) -> Result<(), Vec<Request>> {
+        if self.is_closed {
+            return Err(group);
+        }
         self.bytes += bytes_of(&group);
         self.groups.insert(number, group);
+        Ok(())
+    }
+
+    /// Notes that a message is not known to count.
+    fn fail(&mut self, number: u64, why: String) {
+        let is_later = |(known, _): &(u64, String)| number > *known;
+        if self.failed.as_ref().is_none_or(is_later) {
+            self.failed = Some((number, why));
+        }
     }
 
     fn take(&mut self, number: u64) -> Option<Vec<Request>> {
@@ -154,6 +167,7 @@ impl Tail {
         let before = self.position(shared);
         let Some(taken) = before.takes(&message) else {
             self.advance(shared, before.behind(offset, message.crc));
+            self.miss(&before, &message);
             return Ok(Effect::None);
         };
         let behind = taken.behind(offset, message.crc);
@@ -165,6 +179,12 @@ impl Tail {
                     true => Effect::Begun,
                     false => Effect::None,
                 })
+            }
+            Payload::Resumption => {
+                let (void, _) = self.read_back(message.number);
+                self.advance(shared, behind);
+                refuse_all(shared, void, &not_taken());
+                Ok(Effect::None)
             }
             Payload::Group(records) => {
                 let is_own = message.epoch == self.epoch;
@@ -183,12 +203,29 @@ impl Tail {
         }
     }
 
+    /// Notes that one of its messages does not count since one before it is missing: numbers must
+    /// be resumed.
+    fn miss(&self, before: &JournalPosition, message: &JournalMessage) {
+        if (message.epoch, before.epoch) == (self.epoch, self.epoch)
+            && message.number > before.number
+        {
+            let why = "a message before it is missing".to_owned();
+            self.pending.lock().fail(message.number, why);
+        }
+    }
+
     /// Takes the requests of a message of this writer, and those before it that never count.
     fn read_back(&self, number: u64) -> (Vec<Request>, Option<Vec<Request>>) {
         let mut pending = self.pending.lock();
         let void = pending.take_before(number);
         let own = pending.take(number);
-        pending.failed = None;
+        if pending
+            .failed
+            .as_ref()
+            .is_some_and(|(failed, _)| number >= *failed)
+        {
+            pending.failed = None;
+        }
         drop(pending);
         self.changed.notify_all();
         (void, own)
@@ -252,7 +289,7 @@ impl Tail {
             let group = pending.take(number);
             // One that was read back meanwhile, or a later one, is in the journal.
             if group.is_some() {
-                pending.failed = Some(why.clone());
+                pending.fail(number, why.clone());
             }
             group
         };

@@ -15,6 +15,7 @@ use crate::manifest::{Manifest, Pending};
 use crate::objects::{delete_orphans, earlier_bodies};
 use crate::seeded::{self, Bug};
 use crate::store::Shared;
+use crate::store::seal::set_position;
 
 impl Shared {
     /// Refuses an operation that needs all files on the disk.
@@ -25,6 +26,24 @@ impl Shared {
                 "{what} needs all files of the store on the disk, and this one has them in {}",
                 owner.depot.url()
             ))),
+        }
+    }
+
+    /// Notes how far the shared journal was read when all of that is sealed: messages that hold
+    /// nothing new, as fences, are not needed any more, and retention may delete them.
+    fn note_position(&self) -> Result<()> {
+        let is_behind = {
+            let state = self.state.lock();
+            let noted = state.committed.manifest.journal.as_ref();
+            let noted = noted.map(|journal| journal.position);
+            state.sealed_to().is_some_and(|to| Some(to) != noted)
+        };
+        match is_behind {
+            true => self.edit_and(
+                |manifest, view| set_position(manifest, view.sealed_to),
+                |_| (),
+            ),
+            false => Ok(()),
         }
     }
 
@@ -44,6 +63,7 @@ impl Shared {
             }
             return Err(error);
         }
+        self.note_position()?;
         let manifest = Arc::clone(&self.state.lock().committed.manifest);
         let now_us = self.options.clock.elapsed_us();
         if !self.swept.load(Ordering::SeqCst) || seeded::is(Bug::OrphansOfAnyEpoch) {

@@ -10,7 +10,7 @@ use super::{Tail, not_taken};
 use crate::apply::ack_of;
 use crate::error::{Error, Result};
 use crate::seeded::{self, Bug};
-use crate::shared_journal::{GROUP_BYTES, RECORD_BYTES, encode_group};
+use crate::shared_journal::{GROUP_BYTES, RECORD_BYTES, encode_group, encode_resumption};
 use crate::store::Shared;
 use crate::store::log::{
     AdmittedGroup, Command, Decision, GROUP_BATCHES_MAX, GROUP_BYTES_MAX, Request, bytes_of,
@@ -19,6 +19,8 @@ use crate::store::log::{
 
 /// Bytes that may be on their way to the journal; more requests wait.
 const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
+/// Longest wait of a store that closes for messages that it has appended.
+const CLOSE_WAIT: Duration = Duration::from_secs(15);
 /// Interval at which a writer whose last message was lost tries whether the journal takes one.
 const PROBE: Duration = Duration::from_millis(500);
 
@@ -38,20 +40,21 @@ pub(in crate::store) fn append_loop(
 }
 
 impl Tail {
-    /// Waits until every message is read back or lost, and ends the tail thread.
+    /// Ends the tail thread.
     fn close(&self) {
         let mut pending = self.pending.lock();
-        while !pending.groups.is_empty() && !pending.is_closed {
-            self.changed.wait_for(&mut pending, PROBE);
-        }
         pending.is_closed = true;
+        let left = pending.take_before(u64::MAX);
+        drop(pending);
+        // Dropping a request answers it.
+        drop(left);
     }
 
     /// Checks that the journal has taken the last message.
     fn check_taken(&self) -> Result<()> {
         match &self.pending.lock().failed {
             None => Ok(()),
-            Some(why) => Err(Error::Overloaded {
+            Some((_, why)) => Err(Error::Overloaded {
                 what: format!("{} cannot be written: {why}", self.name().display()),
             }),
         }
@@ -99,22 +102,38 @@ impl<'a> Appender<'a> {
                     let _ignored = done.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
             // Not only when nothing comes: clients that are refused come again.
             self.probe();
         }
     }
 
-    /// Tries with an empty group whether the journal takes messages again.
+    /// Waits until every message is read back or lost.
+    fn finish(&mut self) {
+        let until = Instant::now() + CLOSE_WAIT;
+        loop {
+            {
+                let mut pending = self.tail.pending.lock();
+                if pending.groups.is_empty() || pending.is_closed || Instant::now() >= until {
+                    return;
+                }
+                self.tail.changed.wait_for(&mut pending, PROBE);
+            }
+            self.probe();
+        }
+    }
+
+    /// Tries whether the journal takes messages again.
     fn probe(&mut self) {
         if self.probed.elapsed() < PROBE || self.tail.check_taken().is_ok() {
             return;
         }
-        if self.tail.pending.lock().groups.is_empty() {
-            self.append(Vec::new());
-            self.probed = Instant::now();
-        }
+        self.probed = Instant::now();
+        self.number += 1;
+        let message = encode_resumption(self.tail.head(self.number));
+        // It is read back, or the next one is.
+        let _ignored = self.tail.journal.append(message, Box::new(|_| ()));
     }
 
     fn write(&mut self, group: Vec<Request>) {
@@ -170,7 +189,9 @@ impl<'a> Appender<'a> {
             group = acknowledged_early(shared, group);
         }
         // It may be read back before the call below returns.
-        tail.pending.lock().add(number, group);
+        if let Err(group) = tail.pending.lock().add(number, group) {
+            return refuse_all(shared, group, &not_taken());
+        }
         let done = {
             let (shared, tail) = (Arc::downgrade(shared), Arc::downgrade(tail));
             Box::new(move |outcome: std::io::Result<u64>| {
@@ -184,7 +205,7 @@ impl<'a> Appender<'a> {
         if let Err(error) = tail.journal.append(message, done) {
             let mut pending = tail.pending.lock();
             let group = pending.take(number).unwrap_or_default();
-            pending.failed = Some(error.to_string());
+            pending.fail(number, error.to_string());
             drop(pending);
             refuse_all(shared, group, &not_taken());
         }
