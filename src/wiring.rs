@@ -210,7 +210,9 @@ impl StoreInfo {
     /// Collects the data of an open store; `found` is the last error of the scrub.
     pub(crate) fn of_store(store: &Arc<Store>, found: Option<String>) -> Self {
         let status = store.status();
-        let error = status.poisoned.or(status.seal_error).or(status.tend_error);
+        let refused = status.journal.and_then(|journal| journal.error);
+        let error = status.poisoned.or(refused).or(status.seal_error);
+        let error = error.or(status.tend_error);
         Self {
             sources: sources(store.positions()),
             last_error: error.or(found),

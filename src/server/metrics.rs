@@ -41,6 +41,9 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         "End of the sequence numbers synced in the journal.",
         status.durable_seq,
     );
+    if let Some(journal) = &status.journal {
+        shared_journal(&mut text, journal);
+    }
     text.single(
         "logmill_poisoned",
         "gauge",
@@ -134,6 +137,34 @@ fn events(text: &mut Exposition, app: &App) {
             text.sample(&[("stream", stream.as_str())], value);
         }
     }
+}
+
+/// Writes the state of a journal in Kafka.
+fn shared_journal(text: &mut Exposition, journal: &storage::JournalStatus) {
+    text.single(
+        "logmill_journal_offset",
+        "gauge",
+        "Offset of the partition up to which it was read.",
+        journal.position.next_offset,
+    );
+    text.single(
+        "logmill_journal_sealed_offset",
+        "gauge",
+        "Offset of the partition from which a start reads it.",
+        journal.sealed_offset,
+    );
+    text.single(
+        "logmill_journal_bytes_under_way",
+        "gauge",
+        "Bytes of batches that were appended to the partition and not read back.",
+        journal.bytes_under_way,
+    );
+    text.single(
+        "logmill_journal_refusing",
+        "gauge",
+        "1 while batches are refused since the partition takes none.",
+        u8::from(journal.error.is_some()),
+    );
 }
 
 fn rollups(text: &mut Exposition, app: &App) {

@@ -114,6 +114,6 @@ pub use shared_journal::{Appended, JournalPlace, JournalPosition, Replication, S
 pub use snapshot::Snapshot;
 pub use store::{
     Arrived, CompactReport, Config, Counters, Debt, DiskForecast, EraseReport, IndexReport,
-    Options, PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store, StreamConfig,
-    compaction_debt, recorded_writer,
+    JournalStatus, Options, PartitionReport, PartsReport, Rebuilt, SealReport, Status, Store,
+    StreamConfig, compaction_debt, recorded_writer,
 };

@@ -47,7 +47,7 @@ pub use maintenance::{
     Rebuilt, compaction_debt,
 };
 pub use seal::SealReport;
-pub use status::{Counters, Status};
+pub use status::{Counters, JournalStatus, Status};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +66,7 @@ use crate::snapshot::Snapshot;
 use edit::View;
 use log::{Command, Reply, Request, Waiter};
 use shared::{Opened, Pin, Shared, State, wait_for};
+use tail::Tail;
 
 /// Batches in the queue of the log thread. A client that finds it full waits.
 const QUEUE: usize = 256;
@@ -82,6 +83,7 @@ pub struct Store {
     shared: Arc<Shared>,
     commands: Option<Sender<Command>>,
     syncs: Option<Syncs>,
+    tail: Option<Arc<Tail>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -239,8 +241,11 @@ impl Store {
     /// Returns the health of the store.
     pub fn status(&self) -> Status {
         let disk_full = self.shared.is_disk_full();
+        let tail = self.tail.as_ref();
+        let journal = tail.map(|tail| tail.status(&self.shared));
         let state = self.shared.state.lock();
         Status {
+            journal,
             read_only: self.shared.lock.is_none(),
             disk_full,
             seal_error: state.seal_error.as_ref().map(|(_, why)| why.clone()),

@@ -4,16 +4,18 @@
 mod faults;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Broker, Home, Moto, Output, PATIENCE, Server, knob, run, seed};
+use crate::support::{
+    Answer, BINARY, Broker, Home, Moto, Output, PATIENCE, Server, finish, knob, run, seed,
+};
 
 const TOPIC: &str = "logmill.journal";
 const INGEST: &str = "/api/v1/ingest/hits?format=json";
@@ -342,41 +344,23 @@ fn a_compacted_topic_is_refused() {
 }
 
 #[test]
-fn events_are_stored_once_while_machines_are_lost_and_the_broker_stops() {
-    let Some(cloud) = Cloud::start(&[]) else {
+fn what_is_acknowledged_is_there_once_whatever_is_killed_or_stopped() {
+    let (Ok(python), Ok(broker)) = (
+        std::env::var("LOGMILL_CLIENTS_PYTHON"),
+        std::env::var("LOGMILL_KAFKA_BROKER"),
+    ) else {
+        println!("skipped: LOGMILL_CLIENTS_PYTHON or LOGMILL_KAFKA_BROKER is not set");
         return;
     };
-    let kills = knob("LOGMILL_KILLS", 4);
-    let mut random = SmallRng::seed_from_u64(seed());
-    let mut home = Home::new();
-    let mut sent = 0;
-    let seals = [("LOGMILL_STORAGE__LAG", "300ms")];
-    for kill in 0..kills {
-        let more = &seals[..random.random_range(0..=1)];
-        let server = cloud.serve(&home.data, &["--take-over"], more);
-        let until = Instant::now() + Duration::from_millis(random.random_range(300..2000));
-        let stops = random.random_range(0..3) == 0;
-        while Instant::now() < until {
-            if stops && random.random_range(0..50) == 0 {
-                cloud.broker.signal(Signal::STOP);
-                std::thread::sleep(Duration::from_millis(random.random_range(0..200)));
-                cloud.broker.signal(Signal::CONT);
-            }
-            // An outcome that is not known is settled by the same batch.
-            while send(&server, sent).status != 200 {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            sent += 1;
-        }
-        println!("kill {kill} after {sent} batches");
-        server.kill();
-        if random.random_range(0..2) == 0 {
-            home = Home::new();
-        }
+    if Moto::start().is_none() {
+        return;
     }
-    let server = cloud.serve(&home.data, &["--take-over"], &[]);
-    assert_stored(&server, 0..sent);
-    server.seal();
-    assert_stored(&server, 0..sent);
-    assert_eq!(server.stop(), Some(0));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/journal.py");
+    let (acts, seed) = (knob("LOGMILL_KILLS", 4).to_string(), seed().to_string());
+    let mut client = Command::new(python);
+    client.arg("-B").arg(script).args([BINARY, &broker]);
+    client.args(["--acts", &acts, "--seed", &seed]);
+    let told = finish(&mut client, &[]).code(0).stdout;
+    println!("{told}");
+    assert!(told.contains("lost 0, doubled 0, moved 0"), "{told}");
 }

@@ -1,5 +1,7 @@
 //! Opening: the lock, the newest manifest, the journal replayed over it, and the threads.
 
+mod own_or_shared;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +29,8 @@ use crate::model::Name;
 use crate::objects::{self, DepotOwner, Tenure};
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
-use crate::shared_journal::JournalPosition;
 use crate::trash;
+use own_or_shared::{leave_own_journal, shared_journal};
 
 /// Sequence numbers skipped after an unclean stop, to get past any number that may have been
 /// visible: more than can be journaled between two syncs.
@@ -143,44 +145,6 @@ fn opened(committed: &Manifest, next_seq: u64, shared: Option<KafkaJournal>) -> 
     }
 }
 
-/// Returns the entry of a store's shared journal, with which it goes on or begins.
-fn shared_journal(
-    manifest: &Manifest,
-    options: &Options,
-    (next_seq, has_events): (u64, bool),
-) -> Result<Option<KafkaJournal>> {
-    let journal = options.journal.as_ref();
-    match (&manifest.journal, journal) {
-        (None, None) => Ok(None),
-        (Some(known), None) => Err(Error::invalid(format!(
-            "the journal of this store is {}; set `kafka` of [cluster]",
-            known.named()
-        ))),
-        (Some(known), Some(journal)) if known.is_at(journal.place()) => Ok(Some(known.clone())),
-        (Some(known), Some(journal)) => {
-            let other = KafkaJournal::at(journal.place(), JournalPosition::default());
-            Err(Error::invalid(format!(
-                "the journal of this store is {}, and [cluster] names {}",
-                known.named(),
-                other.named()
-            )))
-        }
-        (None, Some(_)) if options.depot.is_none() => Err(Error::invalid(
-            "a shared journal needs the sealed files in an object store; set `objects` of [storage]",
-        )),
-        (None, Some(_)) if has_events => Err(Error::invalid(
-            "the store has events in its own journal alone; start it once without `kafka` of [cluster], and stop it",
-        )),
-        (None, Some(journal)) => {
-            let begins = JournalPosition {
-                next_seq,
-                ..JournalPosition::default()
-            };
-            Ok(Some(KafkaJournal::at(journal.place(), begins)))
-        }
-    }
-}
-
 /// Brings data directory and object store together, where the store has one.
 fn tenure(fs: &Arc<dyn Fs>, data: &Path, options: &Options) -> Result<Option<Tenure>> {
     match &options.depot {
@@ -274,18 +238,20 @@ impl Store {
             lock: Some(lock),
             registration: None,
         }));
-        let log = match journal {
+        let open = match journal {
             Some(journal) => OpenJournal::Own(journal),
             None => OpenJournal::Shared(Tail::take_over(&shared)?),
         };
         maintenance::new_rollups(&shared)?;
         maintenance::open_indexes(&shared)?;
         shared.remove_unreferenced();
-        let (threads, syncs) = start_threads(&shared, log, inbox)?;
+        let tail = open.tail();
+        let (threads, syncs) = start_threads(&shared, open, inbox)?;
         Ok(Self {
             shared,
             commands: Some(commands),
             syncs,
+            tail,
             threads,
         })
     }
@@ -304,24 +270,13 @@ enum OpenJournal {
     Shared(Arc<Tail>),
 }
 
-/// Seals what a store has in a journal of its own, if it is to have a shared one.
-fn leave_own_journal(data: &Path, options: &Options) -> Result<()> {
-    if options.journal.is_none() {
-        return Ok(());
+impl OpenJournal {
+    fn tail(&self) -> Option<Arc<Tail>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared(tail) => Some(Arc::clone(tail)),
+        }
     }
-    let found = manifest::find_newest(&*options.fs, data)?;
-    let has_own = found.is_some_and(|found| {
-        let manifest = &found.committed.manifest;
-        manifest.journal.is_none() && !manifest.clean
-    });
-    if !has_own {
-        return Ok(());
-    }
-    let options = Options {
-        journal: None,
-        ..options.clone()
-    };
-    Store::open(data, options)?.close()
 }
 
 /// Starts the threads of a store, and returns the sender that wakes the sync thread, if there is

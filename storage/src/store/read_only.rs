@@ -45,6 +45,7 @@ impl Store {
             shared,
             commands: None,
             syncs: None,
+            tail: None,
             threads: Vec::new(),
         })
     }

@@ -47,6 +47,7 @@ impl Store {
             shared,
             commands: None,
             syncs: None,
+            tail: None,
             threads: vec![follower],
         })
     }

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use super::State;
 use crate::model::Name;
+use crate::shared_journal::JournalPosition;
 
 /// Counts since the store was opened, by stream. A replay from the quarantine counts as any batch
 /// does: its items are received and stored once more, after they were received and quarantined. A
@@ -43,6 +44,21 @@ pub struct Status {
     pub torn_bytes: u64,
     /// Items replayed from the journal when the store was opened.
     pub replayed: u64,
+    /// The shared journal, if the store has one.
+    pub journal: Option<JournalStatus>,
+}
+
+/// State of a shared journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalStatus {
+    /// How far it was read.
+    pub position: JournalPosition,
+    /// Offset from which a start reads it.
+    pub sealed_offset: u64,
+    /// Bytes of batches that were appended and not read back.
+    pub bytes_under_way: usize,
+    /// The reason for which batches are refused, until it takes messages again.
+    pub error: Option<String>,
 }
 
 /// Name under which batches to unknown streams are counted. Clients choose stream names, and each

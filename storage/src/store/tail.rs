@@ -28,8 +28,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::Shared;
 use super::log::{AdmittedGroup, Decision, Request, bytes_of, publish, refuse_all};
+use super::{JournalStatus, Shared};
 use crate::error::{Error, Result};
 use crate::record::{Record, Shapes};
 use crate::shared_journal::{
@@ -107,6 +107,22 @@ enum Effect {
 }
 
 impl Tail {
+    pub(super) fn status(&self, shared: &Shared) -> JournalStatus {
+        let sealed = {
+            let state = shared.state.lock();
+            let journal = state.committed.manifest.journal.as_ref();
+            journal.map_or(0, |journal| journal.position.next_offset)
+        };
+        let position = self.position(shared);
+        let pending = self.pending.lock();
+        JournalStatus {
+            position,
+            sealed_offset: sealed,
+            bytes_under_way: pending.bytes,
+            error: pending.failed.as_ref().map(|(_, why)| why.clone()),
+        }
+    }
+
     fn head(&self, number: u64) -> MessageHead<'_> {
         MessageHead {
             epoch: self.epoch,
