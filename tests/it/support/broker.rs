@@ -7,7 +7,6 @@ use futures::executor::block_on;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::shippers::wait_for;
 
@@ -60,9 +59,5 @@ impl Broker {
         }
         let created = block_on(admin.create_topics([&new], &AdminOptions::new()));
         created.expect("an answer")[0].as_ref().expect("a topic");
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("a signal to our own child");
     }
 }
