@@ -13,6 +13,7 @@
 //!    none does, so that the batches of a source which does not wait for answers stay in order. A
 //!    writer goes on with a *resumption*, whose number may leave others out: when it is read back,
 //!    what was not seen before it never counts.
+//!    Messages of others in the same partition are void, too.
 //! 3. The position of a version of the manifest is that of its sealed events, its identities and
 //!    its columns: replay from there leads to the state of a writer that ran on, with the same
 //!    sequence numbers.
@@ -20,7 +21,7 @@
 mod message;
 
 pub(crate) use message::{
-    Fence, GROUP_BYTES, JournalMessage, MessageHead, Payload, RECORD_BYTES, encode_fence,
+    Fence, GROUP_BYTES, JournalMessage, MessageHead, Payload, RECORD_BYTES, checksum, encode_fence,
     encode_group, encode_resumption,
 };
 

@@ -23,6 +23,7 @@ use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +34,7 @@ use super::{JournalStatus, Shared};
 use crate::error::{Error, Result};
 use crate::record::{Record, Shapes};
 use crate::shared_journal::{
-    Fence, JournalMessage, JournalPosition, MessageHead, Payload, RULES, SharedJournal,
+    Fence, JournalMessage, JournalPosition, MessageHead, Payload, RULES, SharedJournal, checksum,
 };
 
 /// Time for which one read of the journal waits, and the pause after one that failed.
@@ -47,6 +48,8 @@ pub(super) struct Tail {
     store_id: String,
     epoch: u32,
     pending: Mutex<Pendings>,
+    /// True once a message of somebody else was seen.
+    has_others: AtomicBool,
     /// Tells that a group was read back, or failed.
     changed: Condvar,
 }
@@ -179,8 +182,12 @@ impl Tail {
         shapes: &mut Shapes,
     ) -> Result<Effect> {
         let message = JournalMessage::decode(bytes, &self.store_id);
-        let message = message.map_err(|what| self.corrupt(offset, &what))?;
         let before = self.position(shared);
+        let Some(message) = message.map_err(|what| self.corrupt(offset, &what))? else {
+            self.pass_over(offset);
+            self.advance(shared, before.behind(offset, checksum(bytes)));
+            return Ok(Effect::None);
+        };
         let Some(taken) = before.takes(&message) else {
             self.advance(shared, before.behind(offset, message.crc));
             self.miss(&before, &message);
@@ -269,6 +276,14 @@ impl Tail {
         shared.syncer.is_durable_to(next_seq);
         publish(shared, admitted.entries, (next_seq, Some(behind)), None);
         shared.syncer.check()
+    }
+
+    /// Tells once that others write to the partition.
+    fn pass_over(&self, offset: u64) {
+        if !self.has_others.swap(true, Ordering::Relaxed) {
+            let journal = self.name();
+            tracing::warn!(journal = %journal.display(), offset, "the message is not one of this store and is passed over; leave the partition to this store alone");
+        }
     }
 
     fn advance(&self, shared: &Shared, to: JournalPosition) {
