@@ -105,7 +105,7 @@ def main():
         place, servers = journal.Place(tansu, "memory://tansu/"), []
         try:
             place.create("bench")
-            print(f"produce and fetch: {round_trip(f'127.0.0.1:{place.kafka}'):.2f} ms")
+            print(f"produce and fetch: {round_trip(place.brokers):.2f} ms")
             for name, kafka in (("own journal", False), ("Kafka", True)) * 2:
                 flags = ["--take-over"] if kafka else []
                 server = journal.Server(program, place, f"{folder}/{len(servers)}", flags, kafka, "60s")

@@ -32,7 +32,7 @@ mod garbage;
 mod mark;
 
 pub use adopt::Adoption;
-pub(crate) use adopt::{Tenure, settle};
+pub(crate) use adopt::{Tenure, clear, settle};
 pub(crate) use commit::{DepotOwner, Published, newest, pointer};
 pub(crate) use garbage::{Dropped, delete_orphans, earlier_bodies};
 #[cfg(test)]

@@ -1,6 +1,7 @@
 """Kills and stops the parts of a store whose journal is in Kafka, under four senders.
 
     python journal.py LOGMILL TANSU --acts 300 --seed 1
+    python journal.py LOGMILL --brokers HOST:PORT,... --replicas 3 --pids PID,... --acts 300
 
 needs the packages confluent-kafka and moto[server], and the broker Tansu. Each act is one of: the
 writer is killed and starts again; it is killed, its disk is lost, and another takes over; it is
@@ -8,7 +9,8 @@ stopped, another takes over, and it goes on; the broker is stopped, or killed wh
 records in moto (--killable: a read takes a tenth of a second there); the object store is stopped; a
 reader is killed. In the end every acknowledged batch must be there once, under its numbers, no other
 batch more than once, and the rollups must be what a recount gives. A writer that was stopped must
-end by itself, with status 74.
+end by itself, with status 74. With --brokers the cluster is one that runs already, and --pids are
+the processes of its brokers, which are stopped, one at a time.
 """
 
 import argparse
@@ -54,9 +56,10 @@ def is_open(port):
 class Place:
     """The object store and the broker."""
 
-    def __init__(self, tansu, storage):
-        self.tansu, self.storage = tansu, storage
-        self.s3, self.kafka = free_port(), free_port()
+    def __init__(self, tansu, storage, brokers=None, replicas=1):
+        self.tansu, self.storage, self.replicas = tansu, storage, replicas
+        self.s3, self.port = free_port(), free_port()
+        self.brokers = brokers or f"127.0.0.1:{self.port}"
         self.endpoint = f"http://127.0.0.1:{self.s3}"
         self.environment = dict(
             os.environ, AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-east-1",
@@ -69,24 +72,27 @@ class Place:
         for bucket in ("logs", "tansu"):
             urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")).close()
         self.broker = None
-        self.start_broker()
+        if not brokers:
+            self.start_broker()
         self.create(TOPIC)
 
     def create(self, topic):
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.kafka}"})
-        for created in admin.create_topics([NewTopic(topic, 1, 1)]).values():
+        admin = AdminClient({"bootstrap.servers": self.brokers})
+        config = {"min.insync.replicas": "2"} if self.replicas > 2 else {}
+        new = NewTopic(topic, 1, self.replicas, config=config)
+        for created in admin.create_topics([new]).values():
             created.result(30)
 
     def start_broker(self):
-        url = f"tcp://127.0.0.1:{self.kafka}"
+        url = f"tcp://127.0.0.1:{self.port}"
         self.broker = subprocess.Popen(
             [self.tansu, "broker", "--storage-engine", self.storage, "--listener-url", url,
              "--advertised-listener-url", url],
             env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: is_open(self.kafka))
+        wait_for(lambda: is_open(self.port))
 
     def end(self):
-        for process in (self.broker, self.moto):
+        for process in filter(None, (self.broker, self.moto)):
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
@@ -99,10 +105,10 @@ class Server:
         self.data, self.port = data, free_port()
         config = data + ".toml"
         # Tansu answers a fetch that finds nothing when its time is over, whatever comes meanwhile.
-        wait = 4 if place.storage.startswith("memory") else 50
+        wait = 4 if place.storage and place.storage.startswith("memory") else 50
         with open(config, "w") as file:
             if has_kafka:
-                file.write(f'[cluster]\nkafka = "127.0.0.1:{place.kafka}"\nkafka_topic = "{TOPIC}"\n')
+                file.write(f'[cluster]\nkafka = "{place.brokers}"\nkafka_topic = "{TOPIC}"\n')
                 file.write(f'[cluster.kafka_options]\n"fetch.wait.max.ms" = {wait}\n')
                 file.write('[storage]\nobjects = "s3://logs/store"\n')
             else:
@@ -140,8 +146,13 @@ class Run:
     def __init__(self, options, folder):
         self.program, self.folder = options.logmill, folder
         self.draw = random.Random(options.seed)
-        self.place = Place(options.tansu, "s3://tansu/" if options.killable else "memory://tansu/")
-        self.kinds = ["kill", "lose", "zombie", "broker_stop", "objects_stop", "reader"]
+        if options.brokers:
+            self.place = Place(None, None, options.brokers, options.replicas)
+        else:
+            self.place = Place(options.tansu, "s3://tansu/" if options.killable else "memory://tansu/")
+        self.pids = [int(pid) for pid in options.pids.split(",") if pid] or [self.place.broker and self.place.broker.pid]
+        self.kinds = ["kill", "lose", "zombie", "objects_stop", "reader"]
+        self.kinds += ["broker_stop"] if self.pids[0] else []
         self.kinds += ["broker_kill"] if options.killable else []
         self.writer = None
         self.zombies = []
@@ -220,11 +231,12 @@ class Run:
             self.place.broker.wait()
             time.sleep(self.draw.random())
             self.place.start_broker()
+            self.pids = [self.place.broker.pid]
         elif kind in ("broker_stop", "objects_stop"):
-            process = self.place.broker if kind == "broker_stop" else self.place.moto
-            process.send_signal(signal.SIGSTOP)
+            pid = self.draw.choice(self.pids) if kind == "broker_stop" else self.place.moto.pid
+            os.kill(pid, signal.SIGSTOP)
             time.sleep(2 * self.draw.random())
-            process.send_signal(signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
         else:
             reader = Server(self.program, self.place, self.directory(), ["--reader"])
             time.sleep(self.draw.random())
@@ -303,7 +315,10 @@ class Run:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("logmill")
-    parser.add_argument("tansu")
+    parser.add_argument("tansu", nargs="?")
+    parser.add_argument("--brokers")
+    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--pids", default="")
     parser.add_argument("--acts", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pace", type=float, default=1.0)

@@ -315,7 +315,7 @@ fn is_sealed(manifest: &Manifest) -> bool {
 }
 
 /// Removes the files of a folder.
-fn clear(fs: &dyn Fs, folder: &Path) -> Result<()> {
+pub(crate) fn clear(fs: &dyn Fs, folder: &Path) -> Result<()> {
     if !fs.exists(folder) {
         return Ok(());
     }

@@ -115,6 +115,10 @@ impl Begun {
         lock.check()?;
         trash::collect(&*fs, data, &committed.manifest, now_us)?;
         let manifest = &committed.manifest;
+        if manifest.journal.is_some() {
+            // The store has left its own journal, and sealed what was in it.
+            objects::clear(&*fs, &data.join(journal::DIR))?;
+        }
         let begin = || {
             let (id, epoch) = (&manifest.store_id, manifest.writer_epoch.into());
             Journal::begin(fs, data, id, epoch, replay.last, next_seq)

@@ -51,7 +51,7 @@ pub struct Status {
 /// State of a shared journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalStatus {
-    /// How far it was read.
+    /// Position up to which it was read.
     pub position: JournalPosition,
     /// Offset from which a start reads it.
     pub sealed_offset: u64,
