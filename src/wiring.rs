@@ -67,14 +67,28 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
             false => Store::open_read_only(data, options)?,
         });
     }
-    open_cached(data, config, Some(data)).map_err(|failure| {
+    let store = open_cached(data, config, Some(data)).map_err(|failure| {
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::DiskFull;
         if !failure.storage().is_some_and(is_full) {
             return failure;
         }
         let advice = "free some space; meanwhile, `logmill serve --read-only` answers queries";
         Failure::new(failure.code, format!("{failure}; {advice}"))
-    })
+    })?;
+    check_concerns(&store, config)?;
+    Ok(store)
+}
+
+/// Checks that the store gives the write concerns of the configuration: only the brokers of a
+/// journal in Kafka tell.
+fn check_concerns(store: &Store, config: &Config) -> Result<()> {
+    for name in config.stream.keys() {
+        let concern = config.concern(name).map_err(Failure::config)?;
+        store
+            .gives(concern)
+            .map_err(|e| Failure::config(format!("[stream.{name}] write_concern: {e}")))?;
+    }
+    Ok(())
 }
 
 /// Opens a store for reading beside the process that writes to it.

@@ -162,9 +162,7 @@ impl PartitionReader {
                 }
             }
             Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
-                other(
-                    "it does not exist, or not any more; if it was deleted, start a store that is restored from a backup with a new topic",
-                )
+                other("it does not exist, or not any more; what the store had not sealed was there")
             }
             _ => other(&explained(error)),
         }

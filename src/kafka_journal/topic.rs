@@ -17,6 +17,8 @@ use crate::librdkafka::explained;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Time for a further answer. Not all clusters tell the configuration of a topic, nor to everybody.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Most bytes of a batch, whatever the topic takes: librdkafka reads answers of 100 MB.
+const FETCHABLE: usize = 64 << 20;
 /// The broker's default for `max.message.bytes`, as older ones have it.
 const BATCH_BYTES_MAX: usize = 1_000_012;
 
@@ -76,7 +78,9 @@ impl TopicFacts {
                 min_insync: min_insync.or(configured),
                 syncs: value("flush.messages").map_or(cluster.kafka_syncs, |every| every == "1"),
             },
-            batch_bytes_max: batch_bytes_max.unwrap_or(BATCH_BYTES_MAX),
+            // The consumer could not fetch what is much larger.
+            batch_bytes_max: batch_bytes_max
+                .map_or(BATCH_BYTES_MAX, |max: usize| max.min(FETCHABLE)),
         })
     }
 }

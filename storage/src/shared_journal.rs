@@ -245,6 +245,7 @@ mod tests {
         let fence = || {
             Payload::Fence(Fence {
                 rules: RULES,
+                nonce: 0,
                 host: String::new(),
             })
         };

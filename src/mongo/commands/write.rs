@@ -281,6 +281,11 @@ pub(super) async fn store(
     };
     let (acks, late) = match reached {
         Ok(acks) => (acks, None),
+        // The store has not numbered them yet, and may never store them.
+        Err(NotReached::TooLate(acks)) if acks.is_empty() => {
+            let what = "the time was over before the documents were stored".to_owned();
+            return Err(storage::Error::Unknown { what }.into());
+        }
         Err(NotReached::TooLate(acks)) => (acks, wtimeout),
         Err(NotReached::Failed(error)) => return Err(error.into()),
     };

@@ -6,7 +6,7 @@
 //!           9 u8 type: 0 fence, 1 group, 2 resumption     10 u16 zero
 //!          12 u32 epoch of the writer                      16 u64 number, rising in the epoch
 //!          24 store id, 32 hex digits                      56 payload
-//! fence   = u32 rules, then the name of the writer's machine in UTF-8
+//! fence   = u32 rules, 16 bytes nonce, then the name of the writer's machine in UTF-8
 //! group   = u32 records, then each: u32 length, the record (`record.rs`) as it is before the
 //!           columns of its stream are fitted
 //! resumption = nothing
@@ -22,6 +22,8 @@ const HEAD: usize = 56;
 const FENCE: u8 = 0;
 const GROUP: u8 = 1;
 const RESUMPTION: u8 = 2;
+/// Bytes of a fence before the name of the machine.
+const FENCE_BYTES: usize = 20;
 /// Bytes of a group beside its records, and of each record beside its payload.
 pub(crate) const GROUP_BYTES: usize = HEAD + 4;
 pub(crate) const RECORD_BYTES: usize = 4;
@@ -50,6 +52,8 @@ pub(crate) enum Payload {
 pub(crate) struct Fence {
     /// Number of the rules by which batches are decided from here on.
     pub(crate) rules: u32,
+    /// Random number of the start that appended it.
+    pub(crate) nonce: u128,
     /// Name of the writer's machine, for messages.
     pub(crate) host: String,
 }
@@ -63,8 +67,9 @@ pub(crate) struct MessageHead<'a> {
 }
 
 pub(crate) fn encode_fence(head: MessageHead<'_>, fence: &Fence) -> Vec<u8> {
-    let mut bytes = begin(head, FENCE, 4 + fence.host.len());
+    let mut bytes = begin(head, FENCE, FENCE_BYTES + fence.host.len());
     bytes.extend_from_slice(&fence.rules.to_le_bytes());
+    bytes.extend_from_slice(&fence.nonce.to_le_bytes());
     bytes.extend_from_slice(fence.host.as_bytes());
     finish(bytes)
 }
@@ -158,12 +163,14 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
 }
 
 fn fence(bytes: &[u8]) -> Result<Fence, String> {
-    if bytes.len() < 4 {
+    if bytes.len() < FENCE_BYTES {
         return Err("its fence is cut".into());
     }
-    let host = str::from_utf8(&bytes[4..]).map_err(|e| format!("the name of its writer: {e}"))?;
+    let host = str::from_utf8(&bytes[FENCE_BYTES..])
+        .map_err(|e| format!("the name of its writer: {e}"))?;
     Ok(Fence {
         rules: u32_at(bytes, 0),
+        nonce: u128::from_le_bytes(bytes[4..FENCE_BYTES].try_into().expect("BUG: 16 bytes")),
         host: host.to_owned(),
     })
 }
@@ -216,6 +223,7 @@ mod tests {
     fn messages_are_read_as_they_were_written() {
         let fence = Fence {
             rules: 3,
+            nonce: 1 << 99,
             host: "web-1".into(),
         };
         let read = decoded(encode_fence(OF, &fence)).expect("a fence");

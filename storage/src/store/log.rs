@@ -187,6 +187,7 @@ pub(super) fn refuse_all(shared: &Shared, group: impl IntoIterator<Item = Reques
             Error::DiskFull { path } => Error::DiskFull { path: path.clone() },
             Error::Overloaded { what } => Error::Overloaded { what: what.clone() },
             Error::Unknown { what } => Error::Unknown { what: what.clone() },
+            Error::Closed => Error::Closed,
             other => Error::Unknown {
                 what: other.to_string(),
             },

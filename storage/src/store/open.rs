@@ -92,7 +92,7 @@ impl Begun {
             replay,
             items,
         } = recover(&*fs, data, &committed.manifest)?;
-        let end = (next_seq, !memtable.is_empty());
+        let end = (next_seq, !memtable.is_empty() || identities.has_fresh());
         let shared = shared_journal(&committed.manifest, options, end)?;
         // Up to here no other process has written. A writer that starts later commits a version
         // first.
@@ -246,6 +246,7 @@ impl Store {
             Some(journal) => OpenJournal::Own(journal),
             None => OpenJournal::Shared(Tail::take_over(&shared)?),
         };
+        shared.note_position()?;
         maintenance::new_rollups(&shared)?;
         maintenance::open_indexes(&shared)?;
         shared.remove_unreferenced();

@@ -138,6 +138,7 @@ fn seal_at(shared: &Shared, pace: Pace) -> Result<SealReport> {
         state.memtable.thaw(shared.now_us());
         state.identities.restore_fresh(frozen.fresh);
         state.empty_from = frozen.empty_from.or(state.empty_from);
+        state.is_sealing = false;
         state.seal_error = Some((error.kind(), error.to_string()));
         drop(state);
         if shared.syncer.poisoned().is_some() {
@@ -175,6 +176,7 @@ fn freeze(shared: &Shared) -> Option<Frozen> {
         return None;
     }
     state.rotate = true;
+    state.is_sealing = true;
     Some(Frozen {
         chunks: state.memtable.freeze(),
         cutoff: state.next_seq,

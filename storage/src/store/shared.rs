@@ -79,6 +79,8 @@ pub(super) struct State {
     /// Error of the last maintenance run.
     pub(super) tend_error: Option<String>,
     pub(super) closing: bool,
+    /// True while a seal has what it froze, and has not committed it.
+    pub(super) is_sealing: bool,
     /// A request to run maintenance before the next seal.
     pub(super) maintenance_requested: bool,
     pub(super) followers: Followers,
@@ -103,6 +105,7 @@ impl State {
             seal_error: None,
             tend_error: None,
             closing: false,
+            is_sealing: false,
             maintenance_requested: false,
             followers: Followers::default(),
         }
@@ -112,7 +115,8 @@ impl State {
 impl State {
     /// Returns the position in the shared journal if everything before it is sealed.
     pub(super) fn sealed_to(&self) -> Option<JournalPosition> {
-        let is_sealed = self.memtable.is_empty() && !self.identities.has_fresh();
+        let is_sealed =
+            self.memtable.is_empty() && !self.identities.has_fresh() && !self.is_sealing;
         self.position.filter(|_| is_sealed)
     }
 }

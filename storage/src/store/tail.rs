@@ -10,15 +10,15 @@
 //!    messages of earlier writers are read up to the fence of this one, and afterwards.
 //! 2. A request is answered once: with its decision when its message is read back; as refused when
 //!    a later message of this writer, or the fence of another, shows that its message never
-//!    counts; else as unknown.
+//!    counts; else as unknown, after a while or when the store closes.
 //! 3. The state's position and what it shows change together, so that a seal commits both.
 
 mod append;
 mod begin;
+mod pendings;
 
 pub(super) use append::append_loop;
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -27,15 +27,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex};
 
-use super::log::{AdmittedGroup, Decision, Request, bytes_of, publish, refuse_all};
+use super::log::{AdmittedGroup, Decision, Request, publish, refuse_all};
 use super::{JournalStatus, Shared};
 use crate::error::{Error, Result};
 use crate::record::{Record, Shapes};
 use crate::shared_journal::{
     Fence, JournalMessage, JournalPosition, MessageHead, Payload, RULES, SharedJournal, checksum,
 };
+use pendings::{LostMessage, Pendings};
 
 /// Time for which one read of the journal waits, and the pause after one that failed.
 const READ_WAIT: Duration = Duration::from_millis(100);
@@ -47,58 +49,15 @@ pub(super) struct Tail {
     journal: Arc<dyn SharedJournal>,
     store_id: String,
     epoch: u32,
+    /// Distinguishes its fence from one of another start with this epoch.
+    nonce: u128,
+    /// A callback of the journal's client sends these: it must not own what owns the client.
+    losses: (Sender<LostMessage>, Receiver<LostMessage>),
     pending: Mutex<Pendings>,
     /// True once a message of somebody else was seen.
     has_others: AtomicBool,
     /// Tells that a group was read back, or failed.
     changed: Condvar,
-}
-
-/// Guarded by `Tail.pending`, a leaf among the locks of the store.
-#[derive(Debug, Default)]
-struct Pendings {
-    /// Requests by the number of their message.
-    groups: BTreeMap<u64, Vec<Request>>,
-    bytes: usize,
-    /// The last message that is not known to count, and the reason.
-    failed: Option<(u64, String)>,
-    /// True when no more groups come.
-    is_closed: bool,
-}
-
-impl Pendings {
-    /// Adds a group, or gives it back when nobody reads any more.
-    fn add(&mut self, number: u64, group: Vec<Request>) -> Result<(), Vec<Request>> {
-        if self.is_closed {
-            return Err(group);
-        }
-        self.bytes += bytes_of(&group);
-        self.groups.insert(number, group);
-        Ok(())
-    }
-
-    /// Notes that a message is not known to count.
-    fn fail(&mut self, number: u64, why: String) {
-        let is_later = |(known, _): &(u64, String)| number > *known;
-        if self.failed.as_ref().is_none_or(is_later) {
-            self.failed = Some((number, why));
-        }
-    }
-
-    fn take(&mut self, number: u64) -> Option<Vec<Request>> {
-        let group = self.groups.remove(&number)?;
-        self.bytes -= bytes_of(&group);
-        Some(group)
-    }
-
-    /// Takes the groups of messages before this one.
-    fn take_before(&mut self, number: u64) -> Vec<Request> {
-        let later = self.groups.split_off(&number);
-        let before = std::mem::replace(&mut self.groups, later);
-        let taken: Vec<Request> = before.into_values().flatten().collect();
-        self.bytes -= bytes_of(&taken);
-        taken
-    }
 }
 
 /// Effect of a message on this writer.
@@ -298,6 +257,15 @@ impl Tail {
                 known: RULES,
             });
         }
+        if epoch == self.epoch && fence.nonce != self.nonce {
+            return Err(Error::Unknown {
+                what: format!(
+                    "{}: another start, on {}, has this epoch, as after CURRENT was restored from a copy; start again, each start takes the next epoch",
+                    self.name().display(),
+                    fence.host
+                ),
+            });
+        }
         if epoch <= self.epoch {
             return Ok(());
         }
@@ -313,24 +281,28 @@ impl Tail {
         })
     }
 
-    /// Notes that a message is not known to be in the journal: it may come, or not.
-    fn lost(&self, shared: &Shared, number: u64, why: String) {
-        let group = {
+    /// Notes the messages that are not known to be in the journal. They may come, and their
+    /// requests wait until that is certain, or for too long.
+    fn note_losses(&self, shared: &Shared) {
+        for LostMessage { number, why } in self.losses.1.try_iter() {
             let mut pending = self.pending.lock();
-            let group = pending.take(number);
             // One that was read back meanwhile, or a later one, is in the journal.
-            if group.is_some() {
-                pending.fail(number, why.clone());
+            if pending.groups.contains_key(&number) {
+                pending.fail(number, why);
             }
-            group
-        };
-        self.changed.notify_all();
-        let what = format!("{}: {why}", self.name().display());
-        refuse_all(
-            shared,
-            group.into_iter().flatten(),
-            &Error::Unknown { what },
-        );
+        }
+        loop {
+            let mut pending = self.pending.lock();
+            let Some(due) = pending.take_due() else {
+                return;
+            };
+            let why = pending.failed.as_ref().map(|(_, why)| why.clone());
+            drop(pending);
+            self.changed.notify_all();
+            let why = why.unwrap_or_else(|| "it cannot be read back".into());
+            let what = format!("{}: {why}", self.name().display());
+            refuse_all(shared, due, &Error::Unknown { what });
+        }
     }
 }
 
@@ -369,6 +341,7 @@ fn tail_loop(shared: &Arc<Shared>, tail: &Tail) -> Result<()> {
             }
         }
         shared.syncer.check()?;
+        tail.note_losses(shared);
         match tail.read(shared) {
             Ok(messages) => {
                 if std::mem::take(&mut fails) {

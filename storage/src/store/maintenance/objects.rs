@@ -15,7 +15,7 @@ use crate::manifest::{Manifest, Pending};
 use crate::objects::{delete_orphans, earlier_bodies};
 use crate::seeded::{self, Bug};
 use crate::store::Shared;
-use crate::store::seal::set_position;
+use crate::store::seal::{seal, set_position};
 
 impl Shared {
     /// Refuses an operation that needs all files on the disk.
@@ -31,9 +31,15 @@ impl Shared {
 
     /// Notes how far the shared journal was read when all of that is sealed: messages that hold
     /// nothing new, as fences, are not needed any more, and retention may delete them.
-    fn note_position(&self) -> Result<()> {
+    pub(in crate::store) fn note_position(&self) -> Result<()> {
         let is_behind = {
             let state = self.state.lock();
+            // Identities without events do not wake the seal thread.
+            let is_alone = state.memtable.is_empty() && state.identities.has_fresh();
+            if state.position.is_some() && is_alone && !state.is_sealing {
+                drop(state);
+                return seal(self).map(|_| ());
+            }
             let noted = state.committed.manifest.journal.as_ref();
             let noted = noted.map(|journal| journal.position);
             state.sealed_to().is_some_and(|to| Some(to) != noted)

@@ -147,6 +147,23 @@ impl SimDepot {
         }
     }
 
+    /// Returns a copy of everything that is there.
+    pub(super) fn copy(&self) -> Self {
+        let bucket = self.bucket.lock();
+        let bucket = Bucket {
+            objects: bucket.objects.clone(),
+            current: bucket.current.clone(),
+            tags: bucket.tags,
+            late: bucket.late.clone(),
+            random: Random::new(1),
+            one_in: bucket.one_in,
+        };
+        Self {
+            bucket: Arc::new(Mutex::new(bucket)),
+            lives: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
     /// Ends the process: nothing that it calls arrives any more.
     pub(super) fn kill(&self) {
         self.lives.store(false, Ordering::SeqCst);

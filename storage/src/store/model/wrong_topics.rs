@@ -118,6 +118,44 @@ fn a_topic_that_is_whole_is_gone_on_with_and_one_without_its_oldest_messages_too
 }
 
 #[test]
+fn a_store_that_was_copied_earlier_goes_on_with_everything_in_the_topic() {
+    let place = Place::with_events();
+    let copied = place.depot.copy();
+    for time in 3..6 {
+        let store = place.open().expect("opens");
+        write(&store, time);
+        store.seal().expect("seals");
+        write(&store, time + 10);
+    }
+    let place = Place {
+        fs: SimFs::new(),
+        depot: copied,
+        ..place
+    };
+    let options = || Options {
+        config: Config {
+            adoption: Adoption::Any,
+            ..super::idle()
+        },
+        ..place.options()
+    };
+    // The epochs of the starts since the copy are in the topic, and none of them is taken again.
+    let mut tries = 0;
+    let store = loop {
+        match Store::open(Path::new(DATA), options()) {
+            Ok(store) => break store,
+            Err(error) => assert!(matches!(error, Error::Unknown { .. }), "{error}"),
+        }
+        tries += 1;
+        assert!(tries < 10, "it never opens");
+    };
+    assert!(tries >= 3, "{tries}");
+    assert_eq!(events(&store), 8);
+    write(&store, 20);
+    assert_eq!(events(&store), 9);
+}
+
+#[test]
 fn a_topic_that_was_created_again_is_refused() {
     let place = Place::with_events();
     place.journal.create_again();
@@ -177,6 +215,7 @@ fn messages_of_others_are_passed_over_and_those_of_newer_programs_refused() {
     let id = place.store_id();
     let fence = Fence {
         rules: RULES + 1,
+        nonce: 0,
         host: "b".into(),
     };
     place.journal.add(encode_fence(Place::head(&id), &fence));

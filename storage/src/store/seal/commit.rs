@@ -96,6 +96,7 @@ fn release(state: &mut State) {
     let floor = state.committed.manifest.journal_floor;
     state.segments.retain(|(segment, _)| *segment >= floor);
     state.seal_error = None;
+    state.is_sealing = false;
     // The live streams take over the totals of the new manifest.
     let sealed = Arc::clone(&state.committed.manifest);
     for (name, meta) in Arc::make_mut(&mut state.streams) {

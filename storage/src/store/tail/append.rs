@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use super::pendings::LostMessage;
 use super::{Tail, not_taken};
 use crate::apply::ack_of;
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
 /// Longest wait of a store that closes for messages that it has appended.
 const CLOSE_WAIT: Duration = Duration::from_secs(15);
 /// Interval at which a writer whose last message was lost tries whether the journal takes one.
-const PROBE: Duration = Duration::from_millis(500);
+const PROBE: Duration = Duration::from_millis(if cfg!(test) { 5 } else { 500 });
 
 /// Runs the append thread.
 pub(in crate::store) fn append_loop(
@@ -60,11 +61,18 @@ impl Tail {
         }
     }
 
-    fn wait_for_room(&self) {
+    /// Waits until few bytes are on their way, or the store closes.
+    fn wait_for_room(&self, shared: &Shared) -> Result<()> {
         let mut pending = self.pending.lock();
         while pending.bytes >= UNDER_WAY_BYTES_MAX && !pending.is_closed {
             self.changed.wait_for(&mut pending, PROBE);
+            let is_closing =
+                parking_lot::MutexGuard::unlocked(&mut pending, || shared.state.lock().closing);
+            if is_closing {
+                return Err(Error::Closed);
+            }
         }
+        Ok(())
     }
 }
 
@@ -180,7 +188,9 @@ impl<'a> Appender<'a> {
 
     fn append(&mut self, mut group: Vec<Request>) {
         let (shared, tail) = (self.shared, self.tail);
-        tail.wait_for_room();
+        if let Err(error) = tail.wait_for_room(shared) {
+            return refuse_all(shared, group, &error);
+        }
         self.number += 1;
         let number = self.number;
         let records = group.iter().map(|request| request.payload.as_slice());
@@ -189,19 +199,18 @@ impl<'a> Appender<'a> {
             group = acknowledged_early(shared, group);
         }
         // It may be read back before the call below returns.
-        if let Err(group) = tail.pending.lock().add(number, group) {
+        let added = tail.pending.lock().add(number, group);
+        if let Err(group) = added {
             return refuse_all(shared, group, &not_taken());
         }
-        let done = {
-            let (shared, tail) = (Arc::downgrade(shared), Arc::downgrade(tail));
-            Box::new(move |outcome: std::io::Result<u64>| {
-                if let (Err(error), Some(shared), Some(tail)) =
-                    (outcome, shared.upgrade(), tail.upgrade())
-                {
-                    tail.lost(&shared, number, error.to_string());
-                }
-            })
-        };
+        let losses = tail.losses.0.clone();
+        let done = Box::new(move |outcome: std::io::Result<u64>| {
+            if let Err(error) = outcome {
+                // The store has ended if nobody hears it.
+                let why = error.to_string();
+                let _ignored = losses.send(LostMessage { number, why });
+            }
+        });
         if let Err(error) = tail.journal.append(message, done) {
             let mut pending = tail.pending.lock();
             let group = pending.take(number).unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::io::{Error as IoError, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -17,8 +18,8 @@ use crate::store::Shared;
 
 /// Reads without a message after which a start gives up: a minute.
 const START_TRIES: u32 = 600;
-/// Reads without a message after which the fence is appended again: it may have been lost.
-const FENCE_READS: u32 = 50;
+/// Time after which the fence is appended again: it may have been lost.
+const FENCE_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 5_000 });
 
 impl Tail {
     /// Takes the journal over: appends a fence, and decides about everything before it.
@@ -34,6 +35,8 @@ impl Tail {
             journal,
             store_id: manifest.store_id.clone(),
             epoch: shared.epoch,
+            nonce: rand::random(),
+            losses: crossbeam_channel::unbounded(),
             pending: Mutex::default(),
             has_others: AtomicBool::new(false),
             changed: Condvar::new(),
@@ -42,9 +45,14 @@ impl Tail {
         let tail_begins = tail.position(shared).next_seq;
         tail.append_fence();
         tail.check_goes_on(shared)?;
-        let mut idle = 0;
+        let (mut idle, mut fenced) = (0, Instant::now());
         let mut begun = seeded::is(Bug::FenceIgnored);
         while !begun {
+            // Others may write meanwhile, so that messages come and the fence does not.
+            if fenced.elapsed() >= FENCE_AGAIN {
+                tail.append_fence();
+                fenced = Instant::now();
+            }
             match tail.read(shared) {
                 Ok(messages) if messages.is_empty() => tail.wait_again(&mut idle, None)?,
                 Ok(messages) => {
@@ -77,6 +85,7 @@ impl Tail {
     fn append_fence(&self) {
         let fence = Fence {
             rules: RULES,
+            nonce: self.nonce,
             host: host_name(),
         };
         let message = encode_fence(self.head(0), &fence);
@@ -91,9 +100,6 @@ impl Tail {
     /// If that was the last attempt.
     fn wait_again(&self, idle: &mut u32, failed: Option<Error>) -> Result<()> {
         *idle += 1;
-        if (*idle).is_multiple_of(FENCE_READS) {
-            self.append_fence();
-        }
         let is_last = *idle >= START_TRIES;
         match failed {
             Some(error) if is_last => Err(error),
