@@ -91,7 +91,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             &["superseded by itself", "the owner is refused"]
         }
         Bug::EpochUnnamed | Bug::ClaimIgnored => &["is corrupt", "Corrupt", "is there: "],
-        Bug::OrphansOfAnyEpoch | Bug::PutAfterCommit | Bug::DroppedAtOnce => &["is there: Io"],
+        Bug::OrphansOfAnyEpoch | Bug::PutAfterCommit | Bug::DroppedAtOnce => &["is there: "],
         Bug::AckedOnDelivery | Bug::LateMessageTaken => &[
             "two events have number",
             "two numbers are of event",
