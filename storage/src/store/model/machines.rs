@@ -23,7 +23,7 @@ use super::sim_depot::SimDepot;
 use super::{named, on_all_cores, setting};
 use crate::depot::Depot;
 use crate::env::{Clock, ManualClock};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Result};
 use crate::manifest::Committed;
 use crate::model::{Identity, Name, WriteConcern};
 use crate::objects::{self, Adoption, Published};
@@ -284,15 +284,7 @@ impl Machines {
     fn tend(&mut self, which: usize) {
         let store = self.all[which].store.as_ref().expect("open");
         let quiet = self.random.below(2) == 0;
-        let name = Name::new(STREAM).expect("a name");
-        let outcome = store
-            .compact_tiles(quiet)
-            .and_then(|_| match store.snapshot().streams().contains_key(&name) {
-                true => store.compact_parts(Some(&name), quiet).map(|_| ()),
-                false => Ok(()),
-            })
-            .and_then(|()| store.tend_objects());
-        if let Err(error) = outcome {
+        if let Err(error) = maintain(store, quiet) {
             self.excuse(which, &error);
         }
     }
@@ -354,6 +346,16 @@ impl Machines {
             }
         });
     }
+}
+
+/// Merges tiles and parts, and tends the object store.
+pub(super) fn maintain(store: &Store, quiet: bool) -> Result<()> {
+    store.compact_tiles(quiet)?;
+    let name = Name::new(STREAM).expect("a name");
+    if store.snapshot().streams().contains_key(&name) {
+        store.compact_parts(Some(&name), quiet)?;
+    }
+    store.tend_objects()
 }
 
 /// Returns the identity of a batch, which no other one has.

@@ -163,7 +163,7 @@ fn a_topic_that_was_created_again_is_refused() {
 }
 
 #[test]
-fn a_topic_that_lost_its_last_messages_is_refused() {
+fn a_topic_that_lost_messages_is_refused_where_a_commit_tells_of_them() {
     let place = Place::with_events();
     // The group with the second event; its number comes again.
     place.journal.lose(1);

@@ -1,11 +1,10 @@
 //! The steps of a history.
 
-use super::super::machines::GRACE_US;
-use super::super::seen::STREAM;
+use super::super::machines::{GRACE_US, maintain};
 use super::offers::ANSWER_MAX;
 use super::{CONTENDERS, Contender, Writers};
 use crate::error::{Error, Kind};
-use crate::model::{Copies, Name, WriteConcern};
+use crate::model::{Copies, WriteConcern};
 use crate::objects;
 use crate::sim::Image;
 
@@ -128,15 +127,7 @@ impl Writers {
         self.endanger(which);
         let store = self.all[which].store.as_ref().expect("open");
         let quiet = self.random.below(2) == 0;
-        let name = Name::new(STREAM).expect("a name");
-        let outcome = store
-            .compact_tiles(quiet)
-            .and_then(|_| match store.snapshot().streams().contains_key(&name) {
-                true => store.compact_parts(Some(&name), quiet).map(|_| ()),
-                false => Ok(()),
-            })
-            .and_then(|()| store.tend_objects());
-        if let Err(error) = outcome {
+        if let Err(error) = maintain(store, quiet) {
             self.excuse(which, &error);
         }
         self.survive(which);
