@@ -170,7 +170,7 @@ impl Client {
         &self,
         stream: &str,
         shards: u16,
-        also: &[query::ShardKey],
+        also: &[storage::ShardKey],
     ) -> Result<query::ShardKeyInfo> {
         let (shards, also) = (shards.to_string(), also.iter().map(ToString::to_string));
         let also: Vec<String> = also.collect();

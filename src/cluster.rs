@@ -10,8 +10,10 @@
 //!   store of this server is.
 
 mod calls;
+mod catalog;
 mod connect;
 mod pieces;
+mod shards;
 mod state;
 mod tokens;
 
@@ -30,6 +32,9 @@ use calls::{PeerHttp, PeerServer};
 use connect::PeerConnector;
 use tokens::PeerTokens;
 
+pub(crate) use catalog::{CatalogChange, CatalogText};
+pub(crate) use shards::{PartAnswer, PartRefusal, ShardedIntake, ToldPosition};
+
 /// Time in which a peer has to tell its state, the connection included.
 const STATE_WITHIN: Duration = Duration::from_millis(800);
 
@@ -37,6 +42,15 @@ const STATE_WITHIN: Duration = Duration::from_millis(800);
 pub(crate) const SNAPSHOTS: &str = "/api/v1/cluster/snapshots";
 /// Path of the requests of others.
 pub(crate) const REQUESTS: &str = "/api/v1/cluster/requests";
+
+/// Path of the catalog, at the server of the first shard.
+pub(crate) const CATALOG: &str = "/api/v1/cluster/catalog";
+/// Path of the shard of a server.
+pub(crate) const SHARD: &str = "/api/v1/cluster/shard";
+/// Path of the parts of batches.
+pub(crate) const BATCHES: &str = "/api/v1/cluster/batches";
+/// Path of the ordered sources that the store of a server knows.
+pub(crate) const SOURCES: &str = "/api/v1/cluster/sources";
 
 /// A state that a server holds for another one, as it tells it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,6 +84,11 @@ impl Peers {
         let peers = config.peers.iter();
         let servers = peers.map(|url| http.server(url, tokens.of(url)));
         Ok(Some(Self(servers.collect())))
+    }
+
+    /// Returns the servers.
+    fn servers(&self) -> &[Arc<PeerServer>] {
+        &self.0
     }
 
     /// Asks every peer for its present state. `store` is the id of this server's own store.

@@ -301,6 +301,9 @@ impl Config {
             if let Err(e) = self.check_selection(name, stream) {
                 problems.push(format!("[stream.{name}] {e}"));
             }
+            if let Err(why) = self.shard_key(name) {
+                problems.push(format!("[stream.{name}] {why}"));
+            }
             // The brokers tell what a journal in Kafka gives.
             let given = match (self.concern(name), &self.cluster.kafka) {
                 (Ok(concern), None) => storage::Durability::of_one_node(concern).map(drop),
@@ -485,10 +488,6 @@ fn note(origins: &mut Vec<Origin>, prefix: &str, table: &toml::Table, origin: &s
     }
 }
 
-/// Names of configuration that are kept for stores of several nodes, as all further names of
-/// `[cluster]` are.
-const RESERVED: [&str; 1] = ["shard_key"];
-
 /// Adds the nearest known field to the message of serde, ``unknown field `lagg`, expected one of
 /// `lag`, …``.
 fn with_suggestion(message: &str) -> String {
@@ -501,8 +500,8 @@ fn with_suggestion(message: &str) -> String {
     };
     let known: Vec<&str> = names.collect();
     let meant = nearest(unknown, known.iter().copied());
-    let is_of_cluster = known.first() == Some(&cluster::FIRST_KEY) && meant.is_none();
-    if RESERVED.contains(&unknown) || is_of_cluster {
+    // Further names of this section are kept.
+    if known.first() == Some(&cluster::FIRST_KEY) && meant.is_none() {
         return format!(
             "`{unknown}` is reserved for stores of several nodes, which this version does not have"
         );

@@ -1,11 +1,14 @@
 //! The way of lines into a stream: the options of a parser by the configuration, and the state of
 //! the stream that a store has.
 
+mod taker;
+
 use ingest::{Format, Multiline, ParseOptions, TimeZone};
 use storage::{Column, Name, Snapshot, StreamKind, StreamMeta};
 
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+pub(crate) use taker::{Intake, Reply, StreamState};
 
 /// Returns the options by which the configuration reads lines of a stream.
 pub(crate) fn stream_options(config: &Config, stream: &str) -> ParseOptions {

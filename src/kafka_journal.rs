@@ -83,8 +83,8 @@ impl PartitionJournal {
     pub(crate) fn open(settings: JournalSettings<'_>) -> Result<Self, String> {
         let JournalSettings { cluster, clients } = settings;
         let topic = &cluster.kafka_topic;
-        let number = i32::try_from(cluster.kafka_partition)
-            .map_err(|_| format!("{} is no number of a partition", cluster.kafka_partition))?;
+        let number = i32::try_from(cluster.partition())
+            .map_err(|_| format!("{} is no number of a partition", cluster.partition()))?;
         let consumer: KafkaResult<BaseConsumer<JournalContext>> = clients
             .consumer
             .create_with_context(JournalContext::default());
@@ -98,7 +98,7 @@ impl PartitionJournal {
             place: JournalPlace {
                 cluster: facts.cluster,
                 topic: topic.clone(),
-                partition: cluster.kafka_partition,
+                partition: cluster.partition(),
             },
             partition: number,
             replication: facts.replication,

@@ -12,7 +12,6 @@ mod computing;
 mod concern;
 mod delivery;
 pub(crate) mod descriptors;
-mod intake;
 mod memory;
 mod parsing;
 mod places;
@@ -36,9 +35,10 @@ use storage::Store;
 use tokio::runtime::Handle;
 
 use crate::access::Access;
-use crate::cluster::Peers;
+use crate::cluster::{Peers, ShardedIntake};
 use crate::config::Config;
 use crate::failure::{FAILED, Failure, Result};
+use crate::intake::Intake;
 use crate::tls::Tls;
 use crate::wiring;
 pub(crate) use arrivals::{ArrivalCounts, Arrivals};
@@ -46,7 +46,6 @@ pub(crate) use ask::{Client, CompiledFilter};
 pub(crate) use bulk::Turn;
 pub(crate) use concern::{NotReached, reached, submitted_concern};
 pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};
-pub(crate) use intake::{Intake, Reply, StreamState};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX, keep_for};
 pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};
@@ -79,6 +78,8 @@ pub(crate) struct Serving {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) shares: Shares,
     pub(crate) intake: Arc<dyn Intake>,
+    /// The shards of the cluster, if the server is in one.
+    pub(crate) shards: Option<ShardedIntake>,
     /// Only [`ask`] has it, so that no question is asked outside the share of its client.
     engine: Engine,
     /// The servers whose stores take part in the questions of clients.
@@ -137,6 +138,12 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     if let Some(tls) = &tls {
         runtime.spawn(Arc::clone(tls).follow());
     }
+    let peers = Peers::of(&config.cluster, runtime.handle())?;
+    let shards = ShardedIntake::of(config, &store, peers.as_ref(), runtime.handle())?;
+    let intake: Arc<dyn Intake> = match &shards {
+        Some(shards) => Arc::new(shards.clone()),
+        None => Arc::clone(&store) as _,
+    };
     let serving = Arc::new(Serving {
         store: Arc::clone(&store),
         access: Arc::new(Access::of(&store)?),
@@ -144,9 +151,10 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
         connections: Connections::within(places),
         tls,
         shares: Shares::new(Parts::of(config, places), &config.server.proxies),
-        intake: Arc::clone(&store) as Arc<dyn Intake>,
+        intake,
+        shards,
         engine: wiring::engine(config)?,
-        peers: Peers::of(&config.cluster, runtime.handle())?,
+        peers,
         config: config.clone(),
         stop: stop.clone(),
         runtime: runtime.handle().clone(),

@@ -112,13 +112,28 @@ pub(crate) fn depot(config: &Config, cached: Option<&Path>) -> Result<Option<Arc
         memory_bytes: MEMORY_BYTES,
         disk_bytes: config.storage.cache_bytes_max.0,
     });
-    let settings = S3Settings {
-        url: url.clone(),
-        cache,
+    let url = match config.cluster.shard {
+        Some(shard) => format!("{}/shards/{shard:04}", url.trim_end_matches('/')),
+        None => url.clone(),
     };
-    let depot = S3Depot::open(settings)
-        .map_err(|why| Failure::config(format!("[storage] objects: {why}")))?;
-    Ok(Some(Arc::new(depot)))
+    s3(S3Settings { url, cache }).map(Some)
+}
+
+/// Connects to the place of the catalog of a cluster in the object store of the configuration, if
+/// there is one.
+pub(crate) fn catalog_depot(config: &Config) -> Result<Option<Arc<dyn Depot>>> {
+    let url = config.storage.objects.as_ref();
+    let settings = url.map(|url| S3Settings {
+        url: format!("{}/cluster", url.trim_end_matches('/')),
+        cache: None,
+    });
+    settings.map(s3).transpose()
+}
+
+fn s3(settings: S3Settings) -> Result<Arc<dyn Depot>> {
+    let depot = S3Depot::open(settings);
+    let depot = depot.map_err(|why| Failure::config(format!("[storage] objects: {why}")))?;
+    Ok(Arc::new(depot))
 }
 
 /// Connects to the journal in Kafka, if the configuration names one. Only a writer needs it.
@@ -150,6 +165,7 @@ fn options_of(config: &Config, cascade: aggregator::Cascade) -> Options {
     Options {
         rollup_hook: Arc::new(cascade),
         config: config.store(),
+        shard: config.cluster.shard,
         on_poison: Some(Arc::new(|error| {
             // The outcome of pending writes is unknown from now on; recovery at the next start
             // decides it.

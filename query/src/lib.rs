@@ -38,8 +38,7 @@ pub use ask::matching::matching;
 pub use ask::random_questions::Asked;
 pub use ask::schema::{FieldInfo, REST_FIELDS_MAX, SchemaInfo, schema};
 pub use ask::shard_keys::{
-    HotValue, LevelCells, LookupShards, SHARDS_MAX, Salt, ShardKey, ShardKeyFigures, ShardKeyInfo,
-    shard_keys,
+    HotValue, LevelCells, LookupShards, SHARDS_MAX, ShardKeyFigures, ShardKeyInfo, shard_keys,
 };
 pub use ask::slice::{Slice, SliceArgs, slice_sql};
 pub use ask::tail::TailFilter;

@@ -17,6 +17,8 @@ pub(crate) enum Role {
     Ingest,
     /// Reads streams and their rollups.
     Read,
+    /// Sends and reads, for the other servers of a cluster.
+    Peer,
     /// Does everything.
     Admin,
 }
@@ -49,8 +51,8 @@ impl Role {
     fn allows(self, action: Action) -> bool {
         match action {
             Action::Public => true,
-            Action::Ingest => matches!(self, Self::Ingest | Self::Admin),
-            Action::Read => matches!(self, Self::Read | Self::Admin),
+            Action::Ingest => matches!(self, Self::Ingest | Self::Peer | Self::Admin),
+            Action::Read => matches!(self, Self::Read | Self::Peer | Self::Admin),
             Action::Administer => self == Self::Admin,
         }
     }
@@ -60,6 +62,7 @@ impl Role {
         match self {
             Self::Ingest => "ingest",
             Self::Read => "read",
+            Self::Peer => "peer",
             Self::Admin => "admin",
         }
     }

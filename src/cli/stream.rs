@@ -1,7 +1,7 @@
 //! Arguments of `logmill stream`.
 
 use clap::Subcommand;
-use query::ShardKey;
+use storage::ShardKey;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StreamCommand {

@@ -13,6 +13,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -72,6 +73,15 @@ pub(super) struct PeerServer {
     http: PeerHttp,
 }
 
+/// The reason for which a request has no answer.
+#[derive(Debug)]
+pub(super) enum CallFailure {
+    /// The server has not taken it.
+    NotTaken(String),
+    /// The server may have taken it.
+    Unknown(String),
+}
+
 impl fmt::Debug for PeerServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PeerServer").field(&self.url).finish()
@@ -114,6 +124,55 @@ impl PeerServer {
         }
     }
 
+    /// Sends a request and reads its answer, which is JSON.
+    ///
+    /// # Errors
+    /// If no answer comes, or one without success.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, String> {
+        let answer = self.call(method, path, body).await?;
+        let text = whole(answer, STATE_BYTES_MAX).await?;
+        serde_json::from_slice(&text).map_err(|e| {
+            format!("its answer cannot be read ({e}): let all servers have one version of logmill")
+        })
+    }
+
+    /// Asks for JSON.
+    ///
+    /// # Errors
+    /// As [`PeerServer::ask`].
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    /// Posts a request that must not happen twice, and reads its answer.
+    ///
+    /// # Errors
+    /// The reason, which tells whether the request may have been taken.
+    pub(super) async fn post_once(&self, path: &str, body: Bytes) -> Result<Bytes, CallFailure> {
+        let not_taken = |e: &(dyn Error + 'static)| CallFailure::NotTaken(cause(e));
+        let mut request = Request::post(format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, bearer(token));
+        }
+        let request = request.body(Body::from(body)).map_err(|e| not_taken(&e))?;
+        let answer = match self.http.client.request(request).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_connect() => return Err(not_taken(&error)),
+            Err(error) => return Err(CallFailure::Unknown(cause(&error))),
+        };
+        if !answer.status().is_success() {
+            // The server has refused the request before it took anything of it.
+            return Err(CallFailure::NotTaken(refusal(answer).await));
+        }
+        let read = whole(answer, STATE_BYTES_MAX).await;
+        read.map_err(CallFailure::Unknown)
+    }
+
     /// Asks for the present state. An answer that comes too late is given back.
     ///
     /// # Errors
@@ -134,11 +193,7 @@ impl PeerServer {
     }
 
     async fn ask_state(self: &Arc<Self>) -> Result<PeerState, String> {
-        let answer = self.call(Method::POST, SNAPSHOTS, Bytes::new()).await?;
-        let text = whole(answer, STATE_BYTES_MAX).await?;
-        let told: PeerSnapshot = serde_json::from_slice(&text).map_err(|e| {
-            format!("its state cannot be read ({e}): let all servers have one version of logmill")
-        })?;
+        let told: PeerSnapshot = self.ask(Method::POST, SNAPSHOTS, Bytes::new()).await?;
         Ok(PeerState::new(Arc::clone(self), told))
     }
 

@@ -159,7 +159,7 @@ async fn a_peer_that_tells_no_state_is_gone_with_its_reason() {
     for (gone, (url, why)) in gone.iter().zip(urls.iter().zip([
         "it answered 403 Forbidden: no; ask",
         "it does not answer within 800 ms",
-        "its state cannot be read",
+        "its answer cannot be read",
         "refused",
     ])) {
         assert_eq!(gone.name, **url);

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use chrono::DateTime;
-use query::{ShardKey, ShardKeyFigures, ShardKeyInfo};
-use storage::Name;
+use query::{ShardKeyFigures, ShardKeyInfo};
+use storage::{Name, ShardKey};
 
 use super::{Context, Place, schema};
 use crate::failure::Result;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use query::SHARDS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::host::Authority;
@@ -62,6 +63,11 @@ pub(crate) struct Cluster {
     pub(crate) token_file: Option<PathBuf>,
     /// Certificates in PEM that https peers are trusted by, instead of the public authorities.
     pub(crate) ca_file: Option<PathBuf>,
+    /// Number of the shards of the cluster, for ever; 0: the server is in none.
+    pub(crate) shards: u16,
+    /// The shard of this server, from 0.
+    #[serde(with = "own_shard")]
+    pub(crate) shard: Option<u16>,
     /// Some brokers of a Kafka cluster, `HOST:PORT,HOST:PORT`: the journal is in it, in place of
     /// the data directory.
     pub(crate) kafka: Option<String>,
@@ -84,6 +90,8 @@ impl Default for Cluster {
             peers: Vec::new(),
             token_file: None,
             ca_file: None,
+            shards: 0,
+            shard: None,
             kafka: None,
             kafka_topic: "logmill.journal".to_owned(),
             kafka_partition: 0,
@@ -108,11 +116,59 @@ impl Cluster {
     pub(super) fn problems(&self, has_objects: bool, problems: &mut Vec<String>) {
         let wrong = self.wrong_peers();
         problems.extend(wrong.map(|why| format!("[cluster] peers: {why}")));
+        let wrong = self.wrong_shards();
+        problems.extend(wrong.map(|(key, why)| format!("[cluster] {key}: {why}")));
         let wrong = self.wrong_journal(has_objects).into_iter();
         problems.extend(wrong.map(|(key, why)| format!("[cluster] {key}: {why}")));
         // Secrets are refused even where nothing uses them: `config show` shows the options.
         let wrong = self.kafka_options.problems(&OWN);
         problems.extend(wrong.map(|why| format!("[cluster] kafka_options: {why}")));
+    }
+
+    /// Returns the partition of the journal's topic: the number of the shard in a cluster.
+    pub(crate) fn partition(&self) -> u32 {
+        self.shard.map_or(self.kafka_partition, u32::from)
+    }
+
+    /// Returns the first thing that is wrong with the shards, with its key.
+    fn wrong_shards(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let wrong = match (self.shards, self.shard) {
+            (0, None) => None,
+            (0, Some(shard)) => Some((
+                "shard",
+                format!("{shard} needs the number of all shards; set shards"),
+            )),
+            (shards, _) if !(2..=SHARDS_MAX).contains(&shards) => {
+                let why = format!("{shards}: write a number from 2 to {SHARDS_MAX}");
+                Some(("shards", why))
+            }
+            (shards, None) => Some((
+                "shards",
+                format!(
+                    "set shard, too: the number of this server's own, from 0 to {}",
+                    shards - 1
+                ),
+            )),
+            (shards, Some(shard)) if shard >= shards => Some((
+                "shard",
+                format!(
+                    "{shard} is none of {shards} shards: write a number from 0 to {}",
+                    shards - 1
+                ),
+            )),
+            (shards, _) if self.peers.len() + 1 < usize::from(shards) => {
+                let (others, named) = (shards - 1, self.peers.len());
+                let why =
+                    format!("{named} are named; name the servers of the {others} other shards");
+                Some(("peers", why))
+            }
+            _ if self.kafka_partition != 0 => Some((
+                "kafka_partition",
+                "a shard has the partition of its own number; leave it out".to_owned(),
+            )),
+            _ => None,
+        };
+        wrong.into_iter()
     }
 
     /// Returns what is wrong with the journal in Kafka, each with its key.
@@ -179,6 +235,35 @@ fn check_peer(url: &str) -> Result<(), String> {
         None => Err(format!(
             "{url:?} is not the URL of a server: write it as http://host:7070 or https://host:7070"
         )),
+    }
+}
+
+/// The number of a shard; an empty text stands for none where settings are shown.
+mod own_shard {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(shard: &Option<u16>, to: S) -> Result<S::Ok, S::Error> {
+        match shard {
+            Some(shard) => to.serialize_u16(*shard),
+            None => to.serialize_str(""),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum WrittenShard {
+            Number(u16),
+            Text(String),
+        }
+        match WrittenShard::deserialize(from)? {
+            WrittenShard::Number(number) => Ok(Some(number)),
+            WrittenShard::Text(text) if text.is_empty() => Ok(None),
+            WrittenShard::Text(text) => Err(serde::de::Error::custom(format!(
+                "shard: {text:?} is no number of a shard"
+            ))),
+        }
     }
 }
 

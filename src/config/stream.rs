@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use storage::{Salt, ShardKey};
 
 use super::stream_format::{StreamFormat, StreamMultiline, StreamValue};
 use super::{Concern, Config, Retention};
@@ -35,6 +36,21 @@ pub(crate) struct Stream {
     pub(crate) anonymise: BTreeMap<String, String>,
     /// Keeps quarantined lines of an anonymised stream, as they came.
     pub(crate) quarantine_raw: bool,
+    /// The key by which a cluster divides the events of the stream among its shards.
+    pub(crate) shard_key: Option<String>,
+    /// Values of the key, or lists of values for several fields, whose events are divided further.
+    pub(crate) hot_values: Vec<HotKeyValue>,
+}
+
+/// A shard key with its hot values, each with a text for every field.
+pub(crate) type ConfiguredKey = (ShardKey, Vec<Vec<String>>);
+
+/// A value of a shard key: of its one field, or of each of its fields.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum HotKeyValue {
+    One(String),
+    Each(Vec<String>),
 }
 
 impl Config {
@@ -65,6 +81,51 @@ impl Config {
     pub(crate) fn multiline(&self, stream: &str) -> Option<ingest::Multiline> {
         let rule = self.stream.get(stream)?.multiline.as_ref()?;
         rule.value()
+    }
+
+    /// Returns the shard key that is configured for a stream, with its hot values.
+    ///
+    /// # Errors
+    /// The reason why it is none.
+    pub(crate) fn shard_key(&self, stream: &str) -> Result<Option<ConfiguredKey>, String> {
+        let config = self.stream.get(stream);
+        let Some(text) = config.and_then(|config| config.shard_key.as_ref()) else {
+            return match config.is_some_and(|config| !config.hot_values.is_empty()) {
+                true => Err("hot_values: they need a shard_key, as \"path + hash if hot\"".into()),
+                false => Ok(None),
+            };
+        };
+        let key: ShardKey = text.parse().map_err(|why| format!("shard_key: {why}"))?;
+        key.check().map_err(|why| format!("shard_key: {why}"))?;
+        let hot = config.map_or(&[][..], |config| &config.hot_values).iter();
+        let hot: Vec<Vec<String>> = hot
+            .map(|value| match value {
+                HotKeyValue::One(text) => vec![text.clone()],
+                HotKeyValue::Each(texts) => texts.clone(),
+            })
+            .collect();
+        let is_by_hot = matches!(
+            &key,
+            ShardKey::Fields {
+                salt: Salt::Hot,
+                ..
+            }
+        );
+        if is_by_hot == hot.is_empty() {
+            return Err(match is_by_hot {
+                true => format!("shard_key: {text:?} needs hot_values, the values to divide"),
+                false => format!(
+                    "hot_values: only a key with \" + hash if hot\" has them, and not {text:?}"
+                ),
+            });
+        }
+        let fields = key.fields().count();
+        match hot.iter().find(|value| value.len() != fields) {
+            Some(wrong) => Err(format!(
+                "hot_values: {wrong:?}: write a list of {fields} values, one for each field of the key"
+            )),
+            None => Ok(Some((key, hot))),
+        }
     }
 
     /// Returns the selection of fields that a stream stores.

@@ -21,7 +21,6 @@ fn names_that_clusters_will_have_are_kept_for_them() {
     for text in [
         "[cluster]\nname = \"a\"",
         "[cluster]\npeers = []\nreplicas = 3",
-        "[stream.web]\nshard_key = [\"host\"]",
     ] {
         let error = parse(text).expect_err("refused");
         assert!(

@@ -11,7 +11,8 @@ use super::records::Records;
 use crate::config::kafka::Kafka;
 use crate::failure::{Failure, Result};
 use crate::intake;
-use crate::serve::{Serving, StreamState};
+use crate::intake::StreamState;
+use crate::serve::Serving;
 
 /// Columns of the key and of the headers of a record, in streams of documents.
 const KEY: &str = "kafka_key";

@@ -2,7 +2,7 @@
 
 use storage::SourcePosition;
 
-use crate::serve::Intake;
+use crate::intake::Intake;
 
 /// A partition of a topic, as one stream reads it.
 ///
@@ -20,21 +20,24 @@ const FIRST: u32 = 1;
 
 impl PartitionName {
     /// Returns the latest generation of a partition that the store knows.
+    ///
+    /// # Errors
+    /// As [`Intake::producers`].
     pub(super) fn latest(
         intake: &dyn Intake,
         (cluster, topic, partition): (&str, &str, i32),
         stream: &str,
-    ) -> Self {
+    ) -> storage::Result<Self> {
         // No part has a slash, but for the cluster's id in theory.
         let cluster = cluster.replace('/', "_");
         let name = format!("kafka/{cluster}/{topic}/{partition}/{stream}");
         let later = format!("{name}/");
-        let generations = intake.producers(&later).into_iter();
+        let generations = intake.producers(&later)?.into_iter();
         let generations = generations.filter_map(|known| known[later.len()..].parse().ok());
-        Self {
+        Ok(Self {
             name,
             generation: generations.max().unwrap_or(FIRST),
-        }
+        })
     }
 
     /// Returns the name of the ordered source.
@@ -56,7 +59,10 @@ impl PartitionName {
     }
 
     /// Returns the position in the store.
-    pub(super) fn position(&self, intake: &dyn Intake) -> Option<SourcePosition> {
-        intake.positions(&self.producer()).pop()
+    ///
+    /// # Errors
+    /// As [`Intake::positions`].
+    pub(super) fn position(&self, intake: &dyn Intake) -> storage::Result<Option<SourcePosition>> {
+        Ok(intake.positions(&self.producer())?.pop())
     }
 }

@@ -190,9 +190,10 @@ impl<'a> GroupSession<'a> {
         self.next_id += 1;
         let serving = &self.source.serving;
         let named = (&*self.cluster, &*topic, number);
+        let place = PartitionName::latest(&*serving.intake, named, batches.stream.as_str());
         self.partitions.push(Partition {
             id: self.next_id,
-            place: PartitionName::latest(&*serving.intake, named, batches.stream.as_str()),
+            place: place.map_err(|error| error.to_string())?,
             source: format!("kafka/{}/{topic}/{number}", self.source.name).into(),
             topic,
             number,

@@ -8,10 +8,10 @@ use axum::body::Bytes;
 use crossbeam_channel::Receiver;
 use futures::stream::BoxStream;
 use query::{
-    Answer, Engine, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session, ShardKey,
+    Answer, Engine, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session,
     ShardKeyInfo, Sources, TailFilter, Viewer,
 };
-use storage::{Arrived, Name, Snapshot};
+use storage::{Arrived, Name, ShardKey, Snapshot};
 
 use super::{Serving, Share};
 use crate::access::{Action, Principal, Target};

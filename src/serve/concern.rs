@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use storage::{Ack, Durability, WriteConcern};
 use tokio::sync::oneshot;
 
-use super::Intake;
+use crate::intake::Intake;
 
 /// Interval at which a wait with a limit looks for the sync of its batch.
 const SYNC_POLL: Duration = Duration::from_millis(2);
@@ -21,13 +21,14 @@ pub(crate) enum NotReached {
 }
 
 /// Returns the concern under which a batch is submitted. Under a time limit the waiter itself waits
-/// for the sync: see [`reached`].
+/// for the sync, if it can: see [`reached`].
 pub(crate) fn submitted_concern(
+    intake: &dyn Intake,
     concern: WriteConcern,
     durability: Durability,
     has_limit: bool,
 ) -> WriteConcern {
-    match has_limit && durability == Durability::Synced {
+    match has_limit && durability == Durability::Synced && intake.tells_syncs() {
         true => WriteConcern::ACKNOWLEDGED,
         false => concern,
     }

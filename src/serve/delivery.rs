@@ -11,7 +11,8 @@ use ingest::{BatchOrigin, ParseOptions, Parsed, Parser, Records};
 use storage::{Ack, Identity, Name, WriteConcern};
 use tokio::sync::oneshot;
 
-use super::{ArrivalCounts, Intake, Length, Reply, StreamState};
+use super::{ArrivalCounts, Length};
+use crate::intake::{Intake, Reply, StreamState};
 
 /// The rows of a delivery may take so many times its bytes, in memory and in the journal, and this
 /// much at any rate: very short lines cost far more than they are long.
@@ -152,6 +153,7 @@ impl ParsedDelivery {
             first_seq: None,
             last_seq: None,
             duplicate: false,
+            shard: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A peer asks for a state of the store, sends requests that read it, and gives it back. Each step
 //! has the rights of the account that asks: the token of a state gives none.
 
+pub(super) mod shard;
 pub(super) mod snapshots;
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, post};
+use axum::routing::{delete, get, post};
 use futures::StreamExt;
 use query::PeerTables;
 use serde_json::json;
@@ -23,7 +24,7 @@ use super::app::App;
 use super::login::no_store;
 use super::status::Who;
 use super::{answer, body};
-use crate::cluster::PeerSnapshot;
+use crate::cluster::{BATCHES, CATALOG, PeerSnapshot, SHARD, SOURCES};
 use crate::failure::Class;
 use snapshots::HELD_MAX;
 
@@ -37,6 +38,10 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/cluster/snapshots", post(hold))
         .route("/api/v1/cluster/snapshots/{id}", delete(give_back))
         .route("/api/v1/cluster/requests", post(request))
+        .route(CATALOG, get(shard::catalog).put(shard::change_catalog))
+        .route(SHARD, get(shard::info))
+        .route(BATCHES, post(shard::take))
+        .route(SOURCES, get(shard::sources))
 }
 
 /// `POST /api/v1/cluster/snapshots`: holds the present state of the store for the client.

@@ -58,6 +58,8 @@ const fn needs(action: Action, target: TargetOf) -> Needs {
 const PUBLIC: Needs = needs(Action::Public, TargetOf::Visible);
 const WRITES_STREAM: Needs = needs(Action::Ingest, TargetOf::Path);
 const RESUMES: Needs = needs(Action::Ingest, TargetOf::Visible);
+/// Servers of a cluster send the parts of batches of all streams.
+const TAKES_PARTS: Needs = needs(Action::Ingest, TargetOf::Store);
 const READS: Needs = needs(Action::Read, TargetOf::Visible);
 const READS_STREAM: Needs = needs(Action::Read, TargetOf::Path);
 const READS_NAMED: Needs = needs(Action::Read, TargetOf::Parameter);
@@ -177,6 +179,21 @@ pub(super) const ROUTES: &[Route] = &[
         "/api/v1/cluster/requests",
         READS,
         &cluster::PARAMETERS,
+    ),
+    route("GET", "/api/v1/cluster/catalog", TAKES_PARTS, &[]),
+    route("PUT", "/api/v1/cluster/catalog", TAKES_PARTS, &[]),
+    route("GET", "/api/v1/cluster/shard", TAKES_PARTS, &[]),
+    route(
+        "POST",
+        "/api/v1/cluster/batches",
+        TAKES_PARTS,
+        &cluster::shard::PART,
+    ),
+    route(
+        "GET",
+        "/api/v1/cluster/sources",
+        TAKES_PARTS,
+        &cluster::shard::SOURCE,
     ),
     route("GET", "/api/v1/sources", RESUMES, &["producer", "prefix"]),
     route("GET", "/api/v1/queries", READS, &[]),

@@ -14,6 +14,7 @@ use storage::{Name, StreamKind};
 use super::answer;
 use super::app::App;
 use crate::access::{Action, Target};
+use crate::intake::Intake;
 use crate::serve::Client;
 
 pub(super) async fn health() -> &'static str {
@@ -153,14 +154,30 @@ pub(super) async fn source(
     if named.is_some_and(|name| !who.may_use_producer(name)) {
         return answer::foreign_producer();
     }
+    let intake = Arc::clone(&app.serving.intake);
+    let told = tokio::task::spawn_blocking(move || told_of(&*intake, &parameters));
+    match told.await {
+        Ok(told) => told,
+        Err(_) => answer::of_storage(&storage::Error::Closed),
+    }
+}
+
+/// Answers a question about ordered sources. Blocks.
+pub(super) fn told_of(intake: &dyn Intake, parameters: &HashMap<String, String>) -> Response {
     if let Some(prefix) = parameters.get("prefix") {
-        return answer::json(StatusCode::OK, &app.serving.intake.producers(prefix));
+        return match intake.producers(prefix) {
+            Ok(names) => answer::json(StatusCode::OK, &names),
+            Err(error) => answer::of_storage(&error),
+        };
     }
     let Some(producer) = parameters.get("producer") else {
         return answer::bad_request("name a producer: /api/v1/sources?producer=…");
     };
+    let states = match intake.positions(producer) {
+        Ok(states) => states,
+        Err(error) => return answer::of_storage(&error),
+    };
     let state = |p: &storage::SourcePosition| json!({ "to": p.to, "content": p.content });
-    let states = app.serving.intake.positions(producer);
     let position = states.last().map(|last| {
         let mut position = state(last);
         position["states"] = states.iter().map(state).collect();

@@ -9,48 +9,29 @@
 //! 2. After a write has returned, a power cut does not bring an older text back: a revoked token
 //!    stays revoked.
 //! 3. Only the owner of the file can read it, in a backup too.
-//!
-//! ```text
-//! logmill access 1 <crc32c of the text, 8 hex digits>
-//! <the text, UTF-8, to the end of the file>
-//! ```
 
-use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::env::{Fs, IoContext};
-use crate::error::{Error, Result};
+use crate::env::Fs;
+use crate::error::Result;
 use crate::file::replace_privately;
+use crate::kept_text::KeptText;
 
 pub(crate) const FILE: &str = "ACCESS";
 /// The secret of the present writer; worthless once it has ended, so that it is not synced.
 const OPERATOR: &str = "OPERATOR";
-const MARK: &str = "logmill access 1";
-
-fn encode(text: &str) -> String {
-    format!("{MARK} {:08x}\n{text}", crc32c::crc32c(text.as_bytes()))
-}
+const ACCESS: KeptText = KeptText {
+    file: FILE,
+    mark: "logmill access 1",
+    fault: "the users and tokens are not as they were written; restore the file from a backup, or remove it and create them again",
+};
 
 /// Reads the text; `None` when the store has no such file.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when the file is not as it was written, or the error of the disk.
+/// [`crate::Error::Corrupt`] when the file is not as it was written, or the error of the disk.
 pub(crate) fn read(fs: &dyn Fs, data: &Path) -> Result<Option<String>> {
-    let path = data.join(FILE);
-    let bytes = match fs.read(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        other => other.at("read", &path)?,
-    };
-    let text = std::str::from_utf8(&bytes).ok();
-    let text = text.and_then(|all| all.split_once('\n').filter(|(_, text)| encode(text) == all));
-    match text {
-        Some((_, text)) => Ok(Some(text.to_owned())),
-        None => Err(Error::Corrupt {
-            path,
-            offset: 0,
-            what: "the users and tokens are not as they were written; restore the file from a backup, or remove it and create them again".into(),
-        }),
-    }
+    ACCESS.read(fs, data)
 }
 
 /// Replaces the text durably. `writer` is the epoch of the writer.
@@ -58,8 +39,7 @@ pub(crate) fn read(fs: &dyn Fs, data: &Path) -> Result<Option<String>> {
 /// # Errors
 /// The error of the disk; then the file has the old text or the new one.
 pub(crate) fn replace(fs: &dyn Fs, data: &Path, text: &str, writer: u64) -> Result<()> {
-    replace_privately(fs, &data.join(FILE), encode(text).as_bytes(), writer)?;
-    fs.sync_dir(data).at("sync", data)
+    ACCESS.replace(fs, data, text, writer)
 }
 
 /// Writes the secret by which the writer recognises commands that can read the store.

@@ -79,5 +79,6 @@ pub(crate) fn ack_of(record: &Record, first_seq: u64) -> Ack {
         first_seq: (items > 0).then_some(first_seq),
         last_seq: (items > 0).then(|| first_seq + items - 1),
         duplicate: false,
+        shard: None,
     }
 }

@@ -33,6 +33,7 @@ use crate::env::{Clock, Fs, IoContext};
 use crate::error::{Error, Result, is_full};
 use crate::file::{FileRef, create_dir_durably, write_durably};
 use crate::journal;
+use crate::kept_text::CATALOG;
 use crate::manifest::{self, DetachedPartition, Manifest};
 use crate::objects;
 use crate::read_only_store;
@@ -109,7 +110,7 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     for detached in &committed.manifest.detached {
         work.add_detached(&committed.manifest, detached)?;
     }
-    work.copy_access()?;
+    work.copy_texts()?;
     work.commit(&committed.manifest)?;
     drop(held);
     let ms = clock.elapsed_us().saturating_sub(begun_us) / 1000;
@@ -222,10 +223,15 @@ impl Backup<'_> {
         Ok(())
     }
 
-    /// Copies the users and tokens: without them a restored store would be open to everyone.
-    fn copy_access(&mut self) -> Result<()> {
+    /// Copies the users and tokens, without which a restored store would be open to everyone, and
+    /// the catalog of a cluster.
+    fn copy_texts(&mut self) -> Result<()> {
         if let Some(text) = access_file::read(self.fs, self.data)? {
             access_file::replace(self.fs, self.to, &text, 0)?;
+            self.count_copied(text.len() as u64);
+        }
+        if let Some(text) = CATALOG.read(self.fs, self.data)? {
+            CATALOG.replace(self.fs, self.to, &text, 0)?;
             self.count_copied(text.len() as u64);
         }
         Ok(())

@@ -85,6 +85,7 @@ impl Entry {
             first_seq: (items > 0).then_some(self.first_seq),
             last_seq: (items > 0).then(|| self.first_seq + items - 1),
             duplicate: true,
+            shard: None,
         }
     }
 }

@@ -18,10 +18,12 @@ mod backup;
 mod birth;
 mod blocks;
 mod check;
+mod concern;
 mod counter_columns;
 mod depot;
 mod detached;
 mod disk;
+mod encoded_batch;
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that asks the machine itself"
@@ -39,6 +41,7 @@ mod index;
 mod interleave;
 mod job_log;
 mod journal;
+mod kept_text;
 mod limits;
 mod manifest;
 mod memo;
@@ -58,6 +61,7 @@ mod rollup_hook;
 mod rot;
 mod schema_evolution;
 mod seeded;
+mod shard_key;
 mod shared_journal;
 #[cfg(any(test, feature = "sim"))]
 #[allow(clippy::disallowed_methods, reason = "a disk of its own")]
@@ -73,10 +77,12 @@ pub use background_permits::BackgroundPermit;
 pub use backup::{BackupReport, backup};
 pub use blocks::CheckedFile;
 pub use check::{CheckReport, check, check_stream};
+pub use concern::{Copies, Durability, WriteConcern};
 pub use counter_columns::{COUNTER, COUNTER_PATH, INCREMENT, counter_fields};
 pub use depot::{CacheSettings, Content, Depot, S3Depot, S3Settings, Swap, Tag};
 pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};
+pub use encoded_batch::EncodedBatch;
 pub use env::{
     Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, ThreadId, give_back_memory,
     resident_bytes, serve_nobody, step_back,
@@ -96,9 +102,8 @@ pub use manifest::{
 };
 pub use memtable::Chunk;
 pub use model::{
-    Ack, Batch, Column, ColumnType, Copies, Durability, ID, Identity, Name, QUARANTINE,
-    Quarantined, REST, SEQ, SHARD, StreamKind, TIME, TIME_SOURCE, WriteConcern, access_fields,
-    arrow_schema, fits_float,
+    Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ, SHARD,
+    StreamKind, TIME, TIME_SOURCE, access_fields, arrow_schema, fits_float,
 };
 pub use objects::Adoption;
 pub use part::{partition_end, partition_folder, partition_start, read_part};
@@ -110,6 +115,8 @@ pub use rollup_hook::{
     BoxError, Floor, History, Merge, NewRollup, NoRollups, Partition, Replaces, RollupHook,
     RollupMeta, Section, TileImage,
 };
+pub use schema_evolution::agree;
+pub use shard_key::{HotValues, SALTS, Salt, ShardKey, shard_hash, shard_mix};
 pub use shared_journal::{Appended, JournalPlace, JournalPosition, Replication, SharedJournal};
 pub use snapshot::Snapshot;
 pub use store::{

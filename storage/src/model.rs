@@ -1,11 +1,11 @@
-//! The types that all modules share: names, columns, batches, quarantined items, write concerns.
+//! The types that all modules share: names, columns, batches, quarantined items, acknowledgements.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, TimestampMicrosecondArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -292,30 +292,7 @@ impl Batch {
     /// # Errors
     /// [`Error::Invalid`] that names the broken invariant.
     pub fn validate(&self) -> Result<()> {
-        if self.stream.as_str() == QUARANTINE {
-            return Err(Error::invalid(format!(
-                "the stream {QUARANTINE} is written by the store itself; name another"
-            )));
-        }
-        let schema = self.events.schema();
-        let mut names = HashSet::with_capacity(schema.fields().len());
-        for field in schema.fields() {
-            check_column(field)?;
-            if !names.insert(field.name()) {
-                return Err(Error::invalid(format!(
-                    "column {} comes twice",
-                    field.name()
-                )));
-            }
-        }
-        if self.events.num_rows() > 0 {
-            let time = self
-                .times()
-                .ok_or_else(|| Error::invalid("a batch needs a time column"))?;
-            if time.null_count() > 0 {
-                return Err(Error::invalid("the time column must have no nulls"));
-            }
-        }
+        check_events(&self.stream, &self.events)?;
         let named = self.stream.as_str().len() + self.source.len();
         let texts = self.quarantine.iter();
         let texts = texts.map(|q| named + q.reason.len() + q.detail.len() + q.raw.len());
@@ -336,10 +313,35 @@ impl Batch {
         }
         Ok(())
     }
+}
 
-    fn times(&self) -> Option<&TimestampMicrosecondArray> {
-        self.events.column_by_name(TIME)?.as_any().downcast_ref()
+/// Checks the events of a batch for a stream.
+pub(crate) fn check_events(stream: &Name, events: &RecordBatch) -> Result<()> {
+    if stream.as_str() == QUARANTINE {
+        return Err(Error::invalid(format!(
+            "the stream {QUARANTINE} is written by the store itself; name another"
+        )));
     }
+    let schema = events.schema();
+    let mut names = HashSet::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        check_column(field)?;
+        if !names.insert(field.name()) {
+            return Err(Error::invalid(format!(
+                "column {} comes twice",
+                field.name()
+            )));
+        }
+    }
+    if events.num_rows() > 0 {
+        let times = events.column_by_name(TIME);
+        let times = times.and_then(|times| times.as_primitive_opt::<TimestampMicrosecondType>());
+        let times = times.ok_or_else(|| Error::invalid("a batch needs a time column"))?;
+        if times.null_count() > 0 {
+            return Err(Error::invalid("the time column must have no nulls"));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the requirements of the journal, the parts and the overflow column on a batch's column.
@@ -426,115 +428,6 @@ impl Identity {
     }
 }
 
-/// The number of copies of a batch that an acknowledgement waits for, as a client asks for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Copies {
-    /// `w=0`: no acknowledgement.
-    None,
-    /// `w=1`, `w=2`, …
-    AtLeast(u32),
-    /// `w=majority`: more than half of the nodes that hold the journal.
-    Majority,
-}
-
-impl fmt::Display for Copies {
-    /// Writes the number or word of `w`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("0"),
-            Self::AtLeast(copies) => write!(f, "{copies}"),
-            Self::Majority => f.write_str("majority"),
-        }
-    }
-}
-
-/// The durability that a client asks for. The store decides what it gives: [`Store::gives`].
-///
-/// [`Store::gives`]: crate::Store::gives
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WriteConcern {
-    /// Number of copies.
-    pub w: Copies,
-    /// True when each copy must be synced to disk.
-    pub j: bool,
-}
-
-impl WriteConcern {
-    /// No acknowledgement.
-    pub const UNACKNOWLEDGED: Self = Self {
-        w: Copies::None,
-        j: false,
-    };
-    /// One copy.
-    pub const ACKNOWLEDGED: Self = Self {
-        w: Copies::AtLeast(1),
-        j: false,
-    };
-    /// One copy that is synced.
-    pub const JOURNALED: Self = Self {
-        w: Copies::AtLeast(1),
-        j: true,
-    };
-
-    /// Parses `w` and `j` as a client spells them.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when `w` is neither a number nor `majority`.
-    pub fn parse(w: Option<&str>, j: Option<bool>) -> Result<Self> {
-        let w = match w.unwrap_or("1") {
-            "0" => Copies::None,
-            "majority" => Copies::Majority,
-            number => Copies::AtLeast(number.parse().map_err(|_| {
-                Error::invalid(format!(
-                    "w={number:?} is not a write concern; use 0, 1 or majority"
-                ))
-            })?),
-        };
-        Ok(Self {
-            w,
-            j: j.unwrap_or(false),
-        })
-    }
-}
-
-/// The durability that a store gives: the meaning of an acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Durability {
-    /// Not acknowledged: writes in flight may be lost.
-    Unacknowledged,
-    /// The batch is in the journal file and visible; it survives `kill -9`. After a power failure
-    /// at most the writes since the last finished sync are missing, always a suffix.
-    Written,
-    /// The batch is in the synced journal; it survives a power failure.
-    Synced,
-}
-
-impl Durability {
-    /// Returns what a store on one node gives for a concern. A majority of one is one copy, and
-    /// synced; `w=0` with `j=true` counts as `w=1, j=true`, as in MongoDB.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the client asks for more copies than one: a write concern is never
-    /// downgraded.
-    pub fn of_one_node(concern: WriteConcern) -> Result<Self> {
-        match concern.w {
-            Copies::Majority => Ok(Self::Synced),
-            Copies::AtLeast(n) if n > 1 => Err(Error::invalid(format!(
-                "w={n} needs {n} nodes and this store has one; ask for w=1 or w=majority"
-            ))),
-            _ if concern.j => Ok(Self::Synced),
-            Copies::None | Copies::AtLeast(0) => Ok(Self::Unacknowledged),
-            Copies::AtLeast(_) => Ok(Self::Written),
-        }
-    }
-}
-
-impl Default for WriteConcern {
-    fn default() -> Self {
-        Self::ACKNOWLEDGED
-    }
-}
-
 /// The acknowledgement of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ack {
@@ -548,6 +441,9 @@ pub struct Ack {
     pub last_seq: Option<u64>,
     /// True when the batch had been stored before: these are the figures of its first copy.
     pub duplicate: bool,
+    /// The shard of a cluster that has stored it, where a batch is divided among several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
 }
 
 impl Ack {
@@ -559,5 +455,6 @@ impl Ack {
         first_seq: None,
         last_seq: None,
         duplicate: true,
+        shard: None,
     };
 }

@@ -18,11 +18,12 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, UInt64Array};
 use arrow::compute::concat_batches;
 
+use crate::concern::WriteConcern;
 use crate::env::Fs;
 use crate::error::Error;
 use crate::manifest::PartMeta;
 use crate::memtable::column;
-use crate::model::{Ack, Identity, Name, SEQ, WriteConcern};
+use crate::model::{Ack, Identity, Name, SEQ};
 use crate::read_only_store::ReadOnlyStore;
 use crate::snapshot::Snapshot;
 use crate::store::Store;

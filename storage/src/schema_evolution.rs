@@ -29,7 +29,7 @@ use chrono::{DateTime, SecondsFormat};
 use crate::error::{Error, Result};
 use crate::manifest::StreamMeta;
 use crate::model::{
-    Column, ColumnType, ID, REST, StreamKind, TIME, TIME_SOURCE, arrow_schema, fits_float,
+    Batch, Column, ColumnType, ID, REST, StreamKind, TIME, TIME_SOURCE, arrow_schema, fits_float,
 };
 use crate::record::Record;
 
@@ -67,8 +67,36 @@ pub(crate) fn reconcile(meta: &mut StreamMeta, record: &Record) -> Result<Option
 
 /// Fits a record to a stream that may have `columns_max` columns.
 pub(crate) fn fit(meta: &StreamMeta, record: &Record, columns_max: usize) -> Result<Fit> {
-    let events = &record.events;
-    let mut columns = Cow::Borrowed(meta.columns.as_slice());
+    let batch = (&record.events, record.received_us);
+    fit_columns((meta.kind, &meta.columns), batch, columns_max)
+}
+
+/// Fits a batch to the columns that the stores of a cluster have agreed upon, before it is divided
+/// among them. Returns the columns after it, if they change; its values are in these columns or in
+/// `_rest` then. What a store makes of its part changes no type any more.
+///
+/// # Errors
+/// [`Error::Invalid`] if the values without a column are too long for one batch.
+pub fn agree(
+    kind: StreamKind,
+    columns: &[Column],
+    columns_max: usize,
+    batch: &mut Batch,
+) -> Result<Option<Vec<Column>>> {
+    let events = (&batch.events, batch.received_us);
+    let fit = fit_columns((kind, columns), events, columns_max)?;
+    if let Some(events) = fit.events {
+        batch.events = events;
+    }
+    Ok(fit.columns)
+}
+
+fn fit_columns(
+    (kind, known): (StreamKind, &[Column]),
+    (events, received_us): (&RecordBatch, i64),
+    columns_max: usize,
+) -> Result<Fit> {
+    let mut columns = Cow::Borrowed(known);
     let mut misfits = Vec::new();
     let mut at = 0;
     for (i, field) in events.schema_ref().fields().iter().enumerate() {
@@ -78,7 +106,7 @@ pub(crate) fn fit(meta: &StreamMeta, record: &Record, columns_max: usize) -> Res
         let misfit = match known {
             Some(known) => {
                 at = known + 1;
-                let widens = meta.kind == StreamKind::Documents;
+                let widens = kind == StreamKind::Documents;
                 let (column, misfit) = adapt_column(&columns[known], found, array, widens);
                 if let Some(column) = column {
                     columns.to_mut()[known] = column;
@@ -87,7 +115,7 @@ pub(crate) fn fit(meta: &StreamMeta, record: &Record, columns_max: usize) -> Res
             }
             None if is_own(field.name()) || counted(&columns) < columns_max => {
                 let mut column = Column::new(field.name(), found);
-                column.first_us = Some(record.received_us);
+                column.first_us = Some(received_us);
                 column.wide = found == ColumnType::Int64 && has_wide(array);
                 columns.to_mut().push(column);
                 Misfits::None
@@ -100,7 +128,7 @@ pub(crate) fn fit(meta: &StreamMeta, record: &Record, columns_max: usize) -> Res
     }
     if !misfits.is_empty() && find(&columns, REST, 0).is_none() {
         let mut column = Column::new(REST, ColumnType::Binary);
-        column.first_us = Some(record.received_us);
+        column.first_us = Some(received_us);
         columns.to_mut().push(column);
     }
     let moved = (!misfits.is_empty()).then(|| move_to_rest(events, &misfits));

@@ -32,8 +32,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::concern::{Copies, Durability, WriteConcern};
 use crate::error::{Error, Result};
-use crate::model::{Copies, Durability, WriteConcern};
 use crate::seeded::{self, Bug};
 
 /// Number of the rules by which this program decides about batches. A fence carries it: from there

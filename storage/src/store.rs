@@ -18,6 +18,7 @@
 //!    no snapshot, in this or in another process, is of an older version.
 
 mod access;
+mod catalog;
 mod config;
 mod creation;
 mod edit;
@@ -58,9 +59,11 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::access_file;
 use crate::background_permits::BackgroundPermit;
+use crate::concern::{Durability, WriteConcern};
+use crate::encoded_batch::EncodedBatch;
 use crate::error::{Error, Kind, Result};
 use crate::manifest::Manifest;
-use crate::model::{Ack, Batch, Durability, Name, WriteConcern};
+use crate::model::{Ack, Batch, Name, StreamKind};
 use crate::record::Record;
 use crate::snapshot::Snapshot;
 use edit::View;
@@ -125,12 +128,33 @@ impl Store {
         concern: WriteConcern,
         reply: impl FnOnce(Result<Ack>) + Send + 'static,
     ) -> Result<()> {
-        let durability = self.gives(concern)?;
         batch.validate()?;
+        self.submit_record(Record::of(batch), concern, reply)
+    }
+
+    /// Queues a batch that another server has encoded, as [`Store::submit`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Store::submit`].
+    pub fn submit_encoded(
+        &self,
+        batch: EncodedBatch,
+        concern: WriteConcern,
+        reply: impl FnOnce(Result<Ack>) + Send + 'static,
+    ) -> Result<()> {
+        self.submit_record(batch.into_record(), concern, reply)
+    }
+
+    fn submit_record(
+        &self,
+        record: Record,
+        concern: WriteConcern,
+        reply: impl FnOnce(Result<Ack>) + Send + 'static,
+    ) -> Result<()> {
+        let durability = self.gives(concern)?;
         self.shared.check_writable()?;
         self.shared.syncer.check()?;
-        self.shared.create_streams_of(&batch)?;
-        let record = Record::of(batch);
+        self.shared.create_streams_of(&record)?;
         let payload = record.encode();
         let request = Request {
             record,
@@ -156,6 +180,16 @@ impl Store {
             let _ignored = send.send(outcome);
         })?;
         receive.recv().map_err(|_| Error::Closed)?
+    }
+
+    /// Creates a stream of this kind, with its rollups, unless there is one of that name.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] while the object store does not take it, [`Error::Rollup`], and the
+    /// errors of an edit of the manifest.
+    pub fn create_stream(&self, name: &Name, kind: StreamKind) -> Result<()> {
+        self.shared.check_writable()?;
+        self.shared.create_one(name, kind)
     }
 
     /// Waits while rows of so many bytes would leave the memtable so full that the next write might

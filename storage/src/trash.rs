@@ -144,8 +144,8 @@ fn empty(fs: &dyn Fs, trash: &Path, now_s: i64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::concern::WriteConcern;
     use crate::env::{ManualClock, RealFs};
-    use crate::model::WriteConcern;
     use crate::store::{Options, Store};
     use crate::testing::batch;
     use std::sync::Arc;

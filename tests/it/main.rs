@@ -84,6 +84,7 @@ mod requests;
 mod rollup;
 mod shapes;
 mod shard_keys;
+mod shards;
 mod shares;
 mod ship;
 mod shippers;

@@ -78,6 +78,7 @@ impl AddedHistory {
         let options = Options {
             depot: None,
             journal: None,
+            shard: None,
             fs: Arc::new(self.fs.clone()),
             clock: Arc::new(ManualClock::at(START_US + 30 * DAY_US)),
             rollup_hook: Arc::new(cascade),

@@ -57,6 +57,7 @@ fn open(fs: &SimFs, has_late: bool) -> storage::Result<Store> {
     let options = Options {
         depot: None,
         journal: None,
+        shard: None,
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(START_US + 30 * DAY_US)),
         rollup_hook: Arc::new(Cascade::new(config).expect("a cascade")),

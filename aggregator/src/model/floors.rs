@@ -36,6 +36,7 @@ impl Days {
         let options = Options {
             depot: None,
             journal: None,
+            shard: None,
             fs: Arc::new(SimFs::new()),
             clock: Arc::clone(&clock) as Arc<dyn storage::Clock>,
             rollup_hook: Arc::new(cascade),

@@ -30,6 +30,7 @@ fn store(times: &[i64]) -> Store {
     let options = Options {
         depot: None,
         journal: None,
+        shard: None,
         fs: Arc::new(SimFs::new()),
         clock: Arc::new(ManualClock::at(YEAR_US + 365 * DAY_US)),
         rollup_hook: Arc::new(cascade),

@@ -105,6 +105,7 @@ fn open(fs: &SimFs) -> Store {
     let options = Options {
         depot: None,
         journal: None,
+        shard: None,
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::at(START_US)),
         rollup_hook: Arc::new(Cascade::new(config).expect("a cascade")) as Arc<dyn RollupHook>,

@@ -115,6 +115,7 @@ impl RollupWorld {
         Options {
             depot: None,
             journal: None,
+            shard: None,
             fs: Arc::new(self.fs.clone()),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             rollup_hook: Arc::clone(&self.rollup_hook) as _,

@@ -7,8 +7,6 @@
 //! returns.
 
 mod figures;
-mod hash;
-mod key;
 mod sample;
 
 use std::collections::{BTreeSet, HashSet};
@@ -17,15 +15,13 @@ use std::sync::Arc;
 use aggregator::Definition;
 use datafusion::common::DataFusionError;
 use serde::{Deserialize, Serialize};
-use storage::{Name, Snapshot, StreamMeta};
+use storage::{Name, Salt, ShardKey, Snapshot, StreamMeta};
 use tokio::sync::Semaphore;
 
 use crate::engine::Engine;
 use crate::error::{Error, Fault, Result};
 use crate::tables::system::SystemInfo;
 use sample::{EventSample, SampleRows};
-
-pub use key::{Salt, ShardKey};
 
 /// The most shards that a key is measured for.
 pub const SHARDS_MAX: u16 = 1024;

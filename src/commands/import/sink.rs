@@ -45,7 +45,8 @@ pub(super) trait Sink: SourceMemory {
 /// the state that it has read; a copy that came before belongs to another import, of this source or
 /// of one that begins alike.
 fn check_first(ack: &Ack, items: u64) -> Result<()> {
-    if ack.duplicate && ack.first_seq.is_none() && items > 0 {
+    let is_uncounted = ack.accepted + ack.quarantined == 0;
+    if ack.duplicate && ack.first_seq.is_none() && is_uncounted && items > 0 {
         return Err(Failure::new(
             FAILED,
             "another import is storing this file, or one with the same beginning; wait for it to end and run this import again",
@@ -298,6 +299,7 @@ impl Sink for Remote {
             first_seq: answer.first_seq,
             last_seq: answer.last_seq,
             duplicate: answer.duplicate,
+            shard: None,
         };
         let has_items = self.format.has_items(&piece.block.bytes);
         check_first(&ack, u64::from(has_items))?;

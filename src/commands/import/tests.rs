@@ -84,6 +84,7 @@ impl Sink for Lines {
             first_seq: Some(self.taken.len() as u64),
             last_seq: Some(self.taken.len() as u64 + count),
             duplicate: false,
+            shard: None,
         };
         self.taken.extend(lines);
         summary.add(&ack, count, 0, to_u64(text.len()), []);

@@ -55,7 +55,8 @@ impl GroupSession<'_> {
     fn begin(&mut self, i: usize, batches: &BatchMaker) -> Result<(), String> {
         let at = self.partitions[i]
             .place
-            .position(&*self.source.serving.intake);
+            .position(&*self.source.serving.intake)
+            .map_err(|error| error.to_string())?;
         let first = match at {
             Some(at) => self.behind(i, at)?,
             None => self.first_of_new(i, batches)?,

@@ -108,6 +108,7 @@ pub(super) fn roles_of(principal: &Principal) -> Vec<Bson> {
     let role = match principal.role() {
         Role::Admin => "root",
         Role::Read => "read",
+        Role::Peer => "readWrite",
         Role::Ingest => "ingest",
     };
     vec![Bson::from(doc! { "role": role, "db": "admin" })]

@@ -310,7 +310,8 @@ async fn submit(
 ) -> Result<SubmittedBatch> {
     serving.intake.note_foreground();
     let ordered = terms.ordered;
-    let submitted = submitted_concern(terms.concern, terms.durability, terms.wtimeout.is_some());
+    let (intake, has_limit) = (&*serving.intake, terms.wtimeout.is_some());
+    let submitted = submitted_concern(intake, terms.concern, terms.durability, has_limit);
     let delivery = terms.delivery(serving, brought.records, brought.content);
     let (intake, indexes) = (Arc::clone(&serving.intake), brought.indexes);
     let (mut errors, (send, done)) = (brought.errors, oneshot::channel());

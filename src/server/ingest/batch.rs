@@ -51,7 +51,12 @@ pub(super) fn submit(
     if request.debug {
         return Ok((Submission::Nothing(parsed.not_stored()), summary));
     }
-    let concern = submitted_concern(request.concern, durability, request.wtimeout.is_some());
+    let concern = submitted_concern(
+        intake,
+        request.concern,
+        durability,
+        request.wtimeout.is_some(),
+    );
     let submission = parsed.submit(intake, concern, length);
     let submission = submission.map_err(|e| Box::new(answer::of_storage(&e)))?;
     Ok((submission, summary))

@@ -72,6 +72,9 @@ pub(super) fn success(acks: &[Ack], summary: &ParseSummary, durability: Durabili
         "duplicate": acks.iter().all(|ack| ack.duplicate),
         "concern": given(durability),
     });
+    if let Some(parts) = parts(acks) {
+        body["parts"] = parts;
+    }
     if !summary.has_no_format || first_seq.is_none() {
         return answer::json(StatusCode::OK, &body);
     }
@@ -105,6 +108,18 @@ fn sequences(acks: &[Ack]) -> (Option<u64>, Option<u64>) {
         [ack] => (ack.first_seq, ack.last_seq),
         _ => (None, None),
     }
+}
+
+/// Returns the parts of a batch that was divided among shards.
+fn parts(acks: &[Ack]) -> Option<serde_json::Value> {
+    let part = |ack: &Ack| {
+        json!({
+            "shard": ack.shard,
+            "first_seq": ack.first_seq,
+            "last_seq": ack.last_seq,
+        })
+    };
+    (acks.len() > 1).then(|| acks.iter().map(part).collect())
 }
 
 /// Returns the write concern that was given, as answers spell it.

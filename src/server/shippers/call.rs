@@ -335,7 +335,7 @@ impl ParsedRecords {
             durability,
         } = self;
         let quarantined = quarantined(&parsed.parsed);
-        let submitted = submitted_concern(concern, durability, has_limit);
+        let submitted = submitted_concern(&*serving.intake, concern, durability, has_limit);
         let submission = parsed.submit(&*serving.intake, submitted, length);
         Ok(SubmittedStream {
             submission: submission.map_err(|e| Box::new(answer::of_storage(&e)))?,

@@ -1,6 +1,7 @@
 //! The file over every flipped byte, every power cut and every failed call, on the simulated and
 //! on the machine's own disk.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use super::*;
 use crate::backup::backup;
 use crate::env::{RealFs, SystemClock};
+use crate::error::Error;
 use crate::sim::{Image, SimFs};
 use crate::store::{Options, Store};
 use crate::testing::{FaultFs, Op};

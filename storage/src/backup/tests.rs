@@ -7,8 +7,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::{RealFs, SystemClock};
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
 use crate::store::{Options, Store};

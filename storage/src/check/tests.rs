@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::check_stream;
 use crate::check;
+use crate::concern::WriteConcern;
 use crate::env::RealFs;
-use crate::model::{Identity, WriteConcern};
+use crate::model::Identity;
 use crate::read_only_store::ReadOnlyStore;
 use crate::store::{Options, Store};
 use crate::testing::batch;

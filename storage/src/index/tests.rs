@@ -9,7 +9,8 @@ use arrow::datatypes::{Int64Type, UInt64Type};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Batch, Column, WriteConcern, arrow_schema};
+use crate::concern::WriteConcern;
+use crate::model::{Batch, Column, arrow_schema};
 use crate::part::read_part;
 use crate::store::Store;
 use crate::testing::{FaultFs, batch, options};

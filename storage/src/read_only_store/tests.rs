@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::RealFs;
-use crate::model::WriteConcern;
 use crate::store::{Options, Store};
 use crate::testing::{FaultFs, Op, batch};
 

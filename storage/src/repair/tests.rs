@@ -1,9 +1,10 @@
 //! Tests of repair: damaged data is discarded and reported; all other data is unchanged.
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::{ManualClock, RealFs};
 use crate::model::Name;
-use crate::model::{Identity, SEQ, WriteConcern};
+use crate::model::{Identity, SEQ};
 use crate::read_only_store::ReadOnlyStore;
 use crate::store::Store;
 use crate::testing::batch;

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::concern::WriteConcern;
 use crate::env::{Fs, ManualClock};
 use crate::manifest::{self, Manifest};
-use crate::model::{Ack, Batch, Identity, Name, WriteConcern};
+use crate::model::{Ack, Batch, Identity, Name};
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};
 use crate::testing::{RECEIVED_US, batch};

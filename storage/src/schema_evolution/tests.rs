@@ -7,8 +7,9 @@ use arrow::array::{
 };
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::ManualClock;
-use crate::model::{Batch, Name, WriteConcern};
+use crate::model::{Batch, Name};
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::index::{INDEX_ROWS_MIN, IndexKind, IndexName};
 use crate::limits::Retention;
 use crate::manifest::{COLUMNS_MAX, Manifest, PartitionWidth, StreamMeta};
-use crate::model::{Name, StreamKind, TIME, access_fields};
+use crate::model::{Column, Name, StreamKind, TIME, access_fields};
 use crate::objects::Adoption;
 use crate::record::quarantine_columns;
 use crate::rollup_hook::{NoRollups, RollupHook};
@@ -135,20 +135,29 @@ impl Config {
         })
     }
 
+    /// Returns the columns that a stream of this kind has from its creation.
+    pub fn first_columns(kind: StreamKind) -> Vec<Column> {
+        match kind {
+            StreamKind::Access => access_fields(),
+            StreamKind::Quarantine => quarantine_columns(),
+            StreamKind::Documents => Vec::new(),
+            StreamKind::Counters => counter_fields(),
+        }
+    }
+
     pub(crate) fn stream_meta(&self, name: &Name, kind: StreamKind, created_us: i64) -> StreamMeta {
         let config = self.streams.get(name).cloned().unwrap_or_default();
-        let (columns, order_by) = match kind {
-            StreamKind::Access => (access_fields(), vec!["host", TIME]),
-            StreamKind::Quarantine => (quarantine_columns(), vec![TIME]),
-            StreamKind::Documents => (Vec::new(), vec![TIME]),
-            StreamKind::Counters => (counter_fields(), vec![COUNTER, TIME]),
+        let order_by = match kind {
+            StreamKind::Access => vec!["host", TIME],
+            StreamKind::Quarantine | StreamKind::Documents => vec![TIME],
+            StreamKind::Counters => vec![COUNTER, TIME],
         };
         let order_by = order_by.into_iter().map(str::to_owned).collect();
         StreamMeta {
             kind,
             partition: config.partition.unwrap_or_default(),
             order_by: config.order_by.unwrap_or(order_by),
-            columns,
+            columns: Self::first_columns(kind),
             created_us,
             sealed_events: 0,
             dropped: Vec::new(),
@@ -170,6 +179,8 @@ pub struct Options {
     pub depot: Option<Arc<dyn Depot>>,
     /// The journal in place of the one in the data directory. It needs an object store.
     pub journal: Option<Arc<dyn SharedJournal>>,
+    /// Number of the shard that the store is in a cluster. It is the store's from its first start.
+    pub shard: Option<u16>,
     /// Clock.
     pub clock: Arc<dyn Clock>,
     /// Aggregator.
@@ -187,6 +198,7 @@ impl Default for Options {
             fs: Arc::new(RealFs),
             depot: None,
             journal: None,
+            shard: None,
             clock: Arc::new(SystemClock),
             rollup_hook: Arc::new(NoRollups),
             config: Config::default(),

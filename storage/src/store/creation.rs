@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::Shared;
 use crate::error::{Error, Result};
-use crate::model::{Batch, Name, QUARANTINE, StreamKind};
+use crate::model::{Name, QUARANTINE, StreamKind};
+use crate::record::Record;
 
 /// Longest time that a client waits; it may send its batch again.
 const WAIT: Duration = Duration::from_secs(2);
@@ -29,18 +30,30 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Overloaded`] while they cannot be created. Of other failures the log thread tells.
-    pub(super) fn create_streams_of(self: &Arc<Self>, batch: &Batch) -> Result<()> {
+    pub(super) fn create_streams_of(self: &Arc<Self>, record: &Record) -> Result<()> {
         if self.depot.is_none() {
             return Ok(());
         }
-        if batch.events.num_rows() > 0 {
-            self.create_soon(&batch.stream, batch.kind)?;
+        if record.events.num_rows() > 0 {
+            self.create_soon(&record.stream, record.kind)?;
         }
-        if !batch.quarantine.is_empty() {
+        if !record.ranks.is_empty() {
             let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
             self.create_soon(&quarantine, StreamKind::Quarantine)?;
         }
         Ok(())
+    }
+
+    /// Creates a stream of this kind, if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] while the object store does not take it, and the errors of an edit.
+    pub(super) fn create_one(self: &Arc<Self>, name: &Name, kind: StreamKind) -> Result<()> {
+        match &self.depot {
+            Some(_) => self.create_soon(name, kind),
+            None if self.state.lock().streams.contains_key(name) => Ok(()),
+            None => self.create_stream(name, kind, 0),
+        }
     }
 
     fn create_soon(self: &Arc<Self>, name: &Name, kind: StreamKind) -> Result<()> {

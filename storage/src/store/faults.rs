@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::RecordBatch;
 
 use super::Store;
+use crate::concern::WriteConcern;
 use crate::env::RealFs;
 use crate::error::{Error, Kind};
-use crate::model::{Identity, Name, StreamKind, WriteConcern};
+use crate::model::{Identity, Name, StreamKind};
 use crate::read_only_store::ReadOnlyStore;
 use crate::rollup_hook::{
     BoxError, Merge, NewRollup, Partition, RollupHook, RollupMeta, TileImage,

@@ -18,10 +18,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::{Arrived, Shared, State, wait_for};
 use crate::apply::{RecordTarget, apply};
+use crate::concern::Durability;
 use crate::error::{Error, Kind, Result};
 use crate::journal::Journal;
 use crate::memtable::{Chunk, RowBuffer};
-use crate::model::{Ack, Durability};
+use crate::model::Ack;
 use crate::record::Record;
 use crate::seeded::{self, Bug};
 use crate::shared_journal::JournalPosition;

@@ -80,7 +80,9 @@ impl Begun {
         let owner = tenure
             .as_ref()
             .map(|tenure| &tenure.owner as &dyn CommitPlace);
-        let mut committed = newest(owner, &*fs, data, now_us.div_euclid(1_000_000))?;
+        let now_s = now_us.div_euclid(1_000_000);
+        let mut committed = newest(owner, &*fs, data, (now_s, options.shard))?;
+        check_shard(&committed.manifest, options.shard)?;
         if let Some(tag) = tenure.as_ref().and_then(|tenure| tenure.tag.clone()) {
             committed.tag = Some(tag);
         }
@@ -104,7 +106,10 @@ impl Begun {
         // A replay of a shared journal gives the numbers that were visible.
         let skips = unclean && shared.is_none() && !seeded::is(Bug::SequenceReused);
         let next_seq = if skips { next_seq + SKIP } else { next_seq };
-        let opened = opened(&committed.manifest, next_seq, shared);
+        let opened = Manifest {
+            shard: options.shard,
+            ..opened(&committed.manifest, next_seq, shared)
+        };
         let committed = manifest::commit_for(owner, &*fs, data, Some(&committed), opened)?;
         let owner = tenure.map(|tenure| tenure.committed(&*fs, data));
         let owner = owner.transpose()?;
@@ -165,12 +170,17 @@ fn newest(
     place: Option<&dyn CommitPlace>,
     fs: &dyn Fs,
     data: &Path,
-    now_s: i64,
+    (now_s, shard): (i64, Option<u16>),
 ) -> Result<Committed> {
     let Some(found) = manifest::find_newest(fs, data)? else {
         manifest::refuse_headless(fs, data)?;
-        let id = format!("{:032x}", rand::random::<u128>());
-        let new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
+        let mut id = format!("{:032x}", rand::random::<u128>());
+        if let Some(shard) = shard {
+            // These digits are in every `_id`.
+            id.replace_range(..4, &format!("{shard:04x}"));
+        }
+        let mut new = Manifest::new(id, u32::try_from(now_s).unwrap_or(0));
+        new.shard = shard;
         return manifest::commit_for(place, fs, data, None, new);
     };
     if let Some(damaged) = &found.damaged {
@@ -182,6 +192,24 @@ fn newest(
         }
     }
     Ok(found.committed)
+}
+
+/// Checks that the store is the shard that it is to be. The ids of its events tell the shard, so
+/// that another store cannot become one.
+fn check_shard(manifest: &Manifest, shard: Option<u16>) -> Result<()> {
+    let why = match (manifest.shard, shard) {
+        (known, wanted) if known == wanted => return Ok(()),
+        // A repair rebuilds the manifest from the id and the parts.
+        (None, Some(wanted)) if manifest.id_prefix()[4..] == wanted.to_be_bytes() => return Ok(()),
+        (Some(known), Some(wanted)) => {
+            format!("this store is shard {known}, and [cluster] names shard {wanted}")
+        }
+        (Some(known), None) => format!(
+            "this store is shard {known} of a cluster; set `shards` and `shard` of [cluster]"
+        ),
+        (None, _) => "this store is no shard of a cluster: begin one in an empty directory, and name the server of this store among the peers".to_owned(),
+    };
+    Err(Error::invalid(why))
 }
 
 impl Store {

@@ -12,8 +12,8 @@
 //!   belongs to it.
 //! * `edits`, `sealer`, `tiles`, `parts`, `merging` and `indexing` guard no field: each admits one
 //!   piece of work of its kind at a time, and is held across its I/O.
-//! * `access` admits one writer of `ACCESS`, and is held across its I/O. Its holder takes only the
-//!   syncer's own lock.
+//! * `access` admits one writer of `ACCESS` and `CATALOG`, and is held across its I/O. Its holder
+//!   takes only the syncer's own lock.
 //! * `directories`, `unwanted`, `dropped`, and the locks inside `derived`, `log` and
 //!   `background_permits` are leaves: their holder takes no other lock of the store, and any other
 //!   may be held when one of them is taken.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::Store;
+use crate::concern::WriteConcern;
 use crate::env::RealFs;
 use crate::error::Error;
-use crate::model::{Identity, Name, WriteConcern};
+use crate::model::{Identity, Name};
 use crate::read_only_store::ReadOnlyStore;
 use crate::snapshot::Snapshot;
 use crate::testing::{FaultFs, batch, options};

@@ -49,11 +49,16 @@ impl Broker {
     /// Creates a topic of one partition.
     #[track_caller]
     pub(crate) fn create_topic(&self, topic: &str, config: &[(&str, &str)]) {
+        self.create_partitions(topic, 1, config);
+    }
+
+    /// Creates a topic of several partitions.
+    pub(crate) fn create_partitions(&self, topic: &str, number: i32, config: &[(&str, &str)]) {
         let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
             .set("bootstrap.servers", &self.address)
             .create()
             .expect("a client");
-        let mut new = NewTopic::new(topic, 1, TopicReplication::Fixed(1));
+        let mut new = NewTopic::new(topic, number, TopicReplication::Fixed(1));
         for (key, value) in config {
             new = new.set(key, value);
         }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
-use super::hash::{hash_of, mixed};
-use super::key::{SALTS, Salt, ShardKey};
+use storage::{SALTS, Salt, ShardKey, shard_hash, shard_mix};
+
 use super::sample::{EventSample, ValueColumn};
 use super::{HotValue, LevelCells, LookupShards, ShardKeyFigures};
 
@@ -50,7 +50,7 @@ impl<'a> KeyValues<'a> {
     fn hash(&self, tuple: &[u32]) -> u64 {
         let texts = self.columns.iter().zip(tuple);
         let texts = texts.map(|(column, n)| column.values[*n as usize].as_deref());
-        texts.fold(0, hash_of)
+        texts.fold(0, |hash, text| shard_hash(hash, text.map(str::as_bytes)))
     }
 
     /// Returns the value that most events have, and their number.
@@ -105,21 +105,19 @@ impl EventSample {
 
     /// Returns the shard of each event.
     pub(super) fn places(&self, key: &ShardKey, values: &KeyValues<'_>, shards: u16) -> Vec<u16> {
-        let place = |hash: u64| (hash % u64::from(shards)) as u16;
+        let place = |number: u64| ShardKey::shard_of(number, shards);
         match key {
             ShardKey::Batch => {
                 let mut places = vec![0; self.seqs.len()];
                 for (request, rows) in self.arrival.chunks(REQUEST_EVENTS).enumerate() {
-                    let shard = place(mixed(request as u64));
+                    let shard = place(request as u64);
                     rows.iter().for_each(|row| places[*row as usize] = shard);
                 }
                 places
             }
             ShardKey::Time => {
                 let hours = self.hours.iter();
-                hours
-                    .map(|hour| place(mixed(hour.cast_unsigned())))
-                    .collect()
+                hours.map(|hour| place(hour.cast_unsigned())).collect()
             }
             ShardKey::Fields { salt, .. } => {
                 let hashes = values.tuples.iter().map(|tuple| values.hash(tuple));
@@ -134,10 +132,10 @@ impl EventSample {
                 let shard = |(value, seq): (&u32, &u64)| {
                     let value = *value as usize;
                     let salt = match is_salted(value) {
-                        true => mixed(*seq) % SALTS,
+                        true => shard_mix(*seq) % SALTS,
                         false => 0,
                     };
-                    place(mixed(hashes[value].wrapping_add(salt)))
+                    place(hashes[value].wrapping_add(salt))
                 };
                 rows.map(shard).collect()
             }

@@ -7,9 +7,8 @@ use aggregator::{Cursor, Definition, Key, Level};
 use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType, UInt64Type};
 use futures::StreamExt;
-use storage::{Name, Snapshot, StreamMeta};
+use storage::{Name, Snapshot, StreamMeta, shard_hash};
 
-use super::hash::hash_of;
 use crate::ask::sql_text::{quoted, stamp};
 use crate::engine::Engine;
 use crate::error::{Error, Fault, Result};
@@ -46,7 +45,7 @@ impl ValueColumn {
             true => text.into(),
             false => {
                 let head: String = text.chars().take(KEPT_BYTES_MAX / 8).collect();
-                format!("{head}… {:016x}", hash_of(0, Some(text))).into()
+                format!("{head}… {:016x}", shard_hash(0, Some(text.as_bytes()))).into()
             }
         });
         let mut bytes = 0;

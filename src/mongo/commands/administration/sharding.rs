@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
-use query::{Salt, ShardKey};
 use storage::TIME;
+use storage::{Salt, ShardKey};
 
 use super::{reader, visible_stream};
 use crate::mongo::command::MongoCommand;

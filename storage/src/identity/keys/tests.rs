@@ -38,6 +38,7 @@ fn entry(number: usize, (key, received_us): (u8, i64)) -> Entry {
         first_seq: Some(number as u64),
         last_seq: Some(number as u64),
         duplicate: false,
+        shard: None,
     };
     Entry::new(identity(key), &ack, received_us)
 }

@@ -10,9 +10,10 @@ use arrow::array::Int64Array;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::{FsFile, RealFs, Space};
 use crate::memtable::column;
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::part::read_part;
 use crate::rot::life::{self, DATA};
 use crate::sim::SimFs;

@@ -4,8 +4,9 @@ use std::fmt;
 
 use crossbeam_channel::Sender;
 
+use crate::concern::Durability;
 use crate::error::{Error, Result};
-use crate::model::{Ack, Durability};
+use crate::model::Ack;
 use crate::record::Record;
 
 /// The reply to a request, sent exactly once. A request dropped without one is answered with an

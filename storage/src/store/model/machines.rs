@@ -21,11 +21,12 @@ use super::listing::{Listing, Row, rows};
 use super::seen::{self, Events, STREAM};
 use super::sim_depot::SimDepot;
 use super::{named, on_all_cores, setting};
+use crate::concern::WriteConcern;
 use crate::depot::Depot;
 use crate::env::{Clock, ManualClock};
 use crate::error::{Error, Kind, Result};
 use crate::manifest::Committed;
-use crate::model::{Identity, Name, WriteConcern};
+use crate::model::{Identity, Name};
 use crate::objects::{self, Adoption, Published};
 use crate::part::read_part;
 use crate::sim::{Image, Random, SimFs};
@@ -119,6 +120,7 @@ impl Machines {
             fs: Arc::new(machine.fs.clone()),
             depot: Some(Arc::new(machine.depot.clone())),
             journal: None,
+            shard: None,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             rollup_hook: Arc::new(Listing),
             config: Config {

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::motley;
+use crate::concern::{Durability, WriteConcern};
 use crate::env::ManualClock;
 use crate::manifest::PartitionWidth;
-use crate::model::{Ack, Batch, Durability, Identity, Name, WriteConcern};
+use crate::model::{Ack, Batch, Identity, Name};
 use crate::record::Record;
 use crate::resolutions::{Ranges, Settlement};
 use crate::sim::{Call, Fault, Image, SimFs};

@@ -44,6 +44,7 @@ fn options(fs: &SimFs) -> Options {
         fs: Arc::new(fs.clone()),
         depot: None,
         journal: None,
+        shard: None,
         clock: Arc::new(ManualClock::at(RECEIVED_US)),
         rollup_hook: Arc::new(Listing),
         config: Config {

@@ -30,9 +30,10 @@ use super::seen::{Events, Known, STREAM, read_content};
 use super::sim_depot::SimDepot;
 use super::sim_journal::SimJournal;
 use super::{motley, named, on_each_core, setting};
+use crate::concern::WriteConcern;
 use crate::env::{Clock, ManualClock};
 use crate::error::{Error, Kind};
-use crate::model::{Ack, WriteConcern};
+use crate::model::Ack;
 use crate::objects::{self, Adoption};
 use crate::sim::{Image, Random};
 use crate::snapshot::Snapshot;
@@ -95,6 +96,7 @@ impl Writers {
             fs: Arc::new(machine.fs.clone()),
             depot: Some(Arc::new(machine.depot.clone())),
             journal: Some(Arc::new(machine.journal.clone())),
+            shard: None,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             rollup_hook: Arc::new(Listing),
             config: Config {

@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::RealFs;
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::testing::{FaultFs, Op, batch, options};
 
 /// Returns every file below a directory with its contents.

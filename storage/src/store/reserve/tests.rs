@@ -2,8 +2,9 @@
 //! stop.
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::limits::Retention;
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::rot::life::{self, DATA};
 use crate::sim::SimFs;
 use crate::store::{Options, Store, StreamConfig};

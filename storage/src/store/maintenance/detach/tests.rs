@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::check::check;
-use crate::model::WriteConcern;
+use crate::concern::WriteConcern;
 use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
 use crate::store::Store;

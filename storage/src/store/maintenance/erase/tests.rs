@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::check::check;
+use crate::concern::WriteConcern;
 use crate::index::IndexKind;
-use crate::model::WriteConcern;
 use crate::store::Store;
 use crate::store::model::listing::Listing;
 use crate::testing::{FaultFs, batch, options};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 
+use crate::concern::WriteConcern;
 use crate::disk::disk_use;
 use crate::env::RealFs;
 use crate::index::{CoveringIndex, IndexKind, IndexValue, IndexedRows, PartIndex, index_use};
 use crate::job_log::Job;
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::part::read_part;
 use crate::read_only_store::ReadOnlyStore;
 use crate::store::{Options, Store, StreamConfig};

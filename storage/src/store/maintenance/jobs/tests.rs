@@ -1,10 +1,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::concern::WriteConcern;
 use crate::disk::disk_use;
 use crate::env::{Fs, ManualClock, RealFs};
 use crate::job_log::{Job, JobState};
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::read_only_store::ReadOnlyStore;
 use crate::sim::{Call, Fault, SimFs};
 use crate::snapshot::Snapshot;

@@ -2,8 +2,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::ManualClock;
-use crate::model::{Batch, Identity, WriteConcern};
+use crate::model::{Batch, Identity};
 use crate::resolutions::{Ranges, Settlement};
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::{Clock, ManualClock};
-use crate::model::{Batch, WriteConcern};
+use crate::model::Batch;
 use crate::retention::Why;
 use crate::sim::{Image, Random, SimFs};
 use crate::store::{Config, Options, Store, StreamConfig};

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::*;
+use crate::concern::WriteConcern;
 use crate::env::{Fs, ManualClock};
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::sim::SimFs;
 use crate::store::{Config, Options, Store};
 use crate::testing::batch;

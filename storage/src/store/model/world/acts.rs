@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{DATA, OLD_DAYS, World};
+use crate::concern::{Durability, WriteConcern};
 use crate::error::{Error, Result};
-use crate::model::{Ack, Durability, Identity, Name, WriteConcern};
+use crate::model::{Ack, Identity, Name};
 use crate::read_only_store::ReadOnlyStore;
 use crate::record::Record;
 use crate::resolutions::{Ranges, Settlement};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::{DATA, World, options};
 use crate::backup::backup;
+use crate::concern::WriteConcern;
 use crate::env::{Fs, ManualClock};
 use crate::error::Result;
-use crate::model::{Name, WriteConcern};
+use crate::model::Name;
 use crate::store::Store;
 use crate::store::model::seen::{self, DAY_US, STREAM, Seen};
 use crate::testing::RECEIVED_US;

@@ -3,8 +3,8 @@
 use super::super::machines::{GRACE_US, maintain};
 use super::offers::ANSWER_MAX;
 use super::{CONTENDERS, Contender, Writers};
+use crate::concern::{Copies, WriteConcern};
 use crate::error::{Error, Kind};
-use crate::model::{Copies, WriteConcern};
 use crate::objects;
 use crate::sim::Image;
 

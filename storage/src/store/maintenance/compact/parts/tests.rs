@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::check::check;
-use crate::model::WriteConcern;
+use crate::concern::WriteConcern;
 use crate::part;
 use crate::store::Store;
 use crate::testing::{FaultFs, batch, options};

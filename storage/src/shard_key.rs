@@ -1,5 +1,19 @@
-//! A shard key and its spelling: `batch`, `time`, `site, path`, `path + hash`, or
-//! `path + hash if hot`.
+//! Shard keys: the rule by which the events of a stream are divided among stores, and its spelling:
+//! `batch`, `time`, `site, path`, `path + hash`, or `path + hash if hot`.
+//!
+//! # Invariants
+//! * The shard of an event is a function of the key, the number of shards, the key or the producer
+//!   of its batch, and its own values. So a batch that is sent again is divided as it was before,
+//!   and each shard recognises its part; and an event of an ordered source goes to one shard,
+//!   however the source cuts its ranges.
+//! * The function does not depend on the type in which a column has a number, because a column of
+//!   integers may become one of floats between two attempts.
+
+mod hash;
+mod places;
+
+pub use hash::{shard_hash, shard_mix};
+pub use places::HotValues;
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +21,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The events of one value that a salt sends to different shards.
-pub(super) const SALTS: u64 = 8;
+pub const SALTS: u64 = 8;
 /// The most fields of a key.
 const FIELDS_MAX: usize = 8;
 const SALTED: &str = " + hash";
@@ -52,7 +66,10 @@ impl ShardKey {
     }
 
     /// Checks that the key has a few fields, each once.
-    pub(super) fn check(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The reason why it is no key.
+    pub fn check(&self) -> Result<(), String> {
         let fields: Vec<&str> = self.fields().collect();
         if fields.len() > FIELDS_MAX {
             let number = fields.len();

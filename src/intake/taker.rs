@@ -8,7 +8,7 @@ use storage::{
     WriteConcern,
 };
 
-use crate::intake;
+use super::{stream_kind, stream_schema};
 
 /// The callback of a batch: its acknowledgements, one from each store that took a part of it. It
 /// is called once, from another thread.
@@ -22,7 +22,7 @@ pub(crate) struct StreamState {
     pub(crate) kind: Option<StreamKind>,
 }
 
-/// The taker of batches: one store today, several behind a shard key later.
+/// The taker of batches: one store, or several behind a shard key (`crate::cluster`).
 pub(crate) trait Intake: Debug + Send + Sync {
     fn stream(&self, stream: &Name) -> StreamState;
 
@@ -38,14 +38,23 @@ pub(crate) trait Intake: Debug + Send + Sync {
     /// The errors of [`Store::submit`]; then there is no reply.
     fn submit(&self, batch: Batch, concern: WriteConcern, reply: Reply) -> storage::Result<()>;
 
+    /// Returns whether [`Intake::is_synced`] tells of batches that are acknowledged without a sync.
+    fn tells_syncs(&self) -> bool;
+
     /// Checks whether everything that these acknowledgements count is synced to disk.
     fn is_synced(&self, acks: &[Ack]) -> bool;
 
-    /// Returns the remembered positions of an ordered source, the newest last.
-    fn positions(&self, producer: &str) -> Vec<SourcePosition>;
+    /// Returns the remembered positions of an ordered source, the newest last. May block.
+    ///
+    /// # Errors
+    /// [`storage::Error::Overloaded`] if another server has to be asked and does not answer.
+    fn positions(&self, producer: &str) -> storage::Result<Vec<SourcePosition>>;
 
-    /// Returns the ordered sources whose names begin with `prefix`.
-    fn producers(&self, prefix: &str) -> Vec<String>;
+    /// Returns the ordered sources whose names begin with `prefix`. May block.
+    ///
+    /// # Errors
+    /// As [`Intake::positions`].
+    fn producers(&self, prefix: &str) -> storage::Result<Vec<String>>;
 
     /// Returns the fingerprint of the request that an idempotency key stands for.
     fn key_fingerprint(&self, key: &str) -> Option<u64>;
@@ -67,8 +76,8 @@ impl Intake for Store {
     fn stream(&self, stream: &Name) -> StreamState {
         let snapshot = self.snapshot();
         StreamState {
-            columns: intake::stream_schema(&snapshot, stream),
-            kind: intake::stream_kind(&snapshot, stream),
+            columns: stream_schema(&snapshot, stream),
+            kind: stream_kind(&snapshot, stream),
         }
     }
 
@@ -81,17 +90,21 @@ impl Intake for Store {
         Self::submit(self, batch, concern, reply)
     }
 
+    fn tells_syncs(&self) -> bool {
+        true
+    }
+
     fn is_synced(&self, acks: &[Ack]) -> bool {
         let last = acks.iter().filter_map(|ack| ack.last_seq).max();
         last.is_none_or(|last| self.status().durable_seq > last)
     }
 
-    fn positions(&self, producer: &str) -> Vec<SourcePosition> {
-        self.source_states(producer)
+    fn positions(&self, producer: &str) -> storage::Result<Vec<SourcePosition>> {
+        Ok(self.source_states(producer))
     }
 
-    fn producers(&self, prefix: &str) -> Vec<String> {
-        self.source_names(prefix)
+    fn producers(&self, prefix: &str) -> storage::Result<Vec<String>> {
+        Ok(self.source_names(prefix))
     }
 
     fn key_fingerprint(&self, key: &str) -> Option<u64> {

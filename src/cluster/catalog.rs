@@ -1,0 +1,261 @@
+//! The catalog of a cluster: the streams with their shard keys, and the columns upon which all
+//! shards agree.
+//!
+//! A server that takes a batch brings its columns into the catalog before it divides the batch, so
+//! that no two shards have a column under two types.
+//!
+//! # Invariants
+//! * The catalog changes by compare-and-swap, and only grows: a stream keeps its kind and its shard
+//!   key, a column its type, but that integers become floats once. So an old copy of it is right
+//!   in all that it says, and a change that came twice changes nothing.
+//! * A batch is divided only when the catalog has its stream and all of its columns.
+//! * Streams stand in the order in which they came. Each shard creates them in that order, so that
+//!   all of them give the default rollups to the same streams.
+
+mod place;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use storage::{Batch, Column, HotValues, Name, ShardKey, StreamKind, agree};
+
+use crate::config::Config;
+pub(crate) use place::{CatalogChange, CatalogText};
+pub(super) use place::{CatalogPlace, FirstShard, ObjectCatalog, OwnCatalog, Replaced};
+
+/// Layout of the catalog.
+const FORMAT: u32 = 1;
+/// Attempts to change the catalog while others change it, too.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// The catalog of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Catalog {
+    format: u32,
+    /// The number of shards, for ever.
+    shards: u16,
+    streams: Vec<CatalogStream>,
+}
+
+/// A stream of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CatalogStream {
+    pub(super) name: Name,
+    pub(super) kind: StreamKind,
+    pub(super) shard_key: ShardKey,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hot_values: Vec<Vec<String>>,
+    columns_max: usize,
+    pub(super) columns: Vec<Column>,
+}
+
+impl CatalogStream {
+    pub(super) fn hot_values(&self) -> HotValues {
+        HotValues::of(&self.hot_values)
+    }
+}
+
+/// A version of the catalog as its place has it.
+#[derive(Debug)]
+struct KnownCatalog {
+    catalog: Catalog,
+    tag: Option<String>,
+}
+
+/// The catalog at its place, and the version that this server has read last.
+#[derive(Debug)]
+pub(super) struct SharedCatalog {
+    place: Box<dyn CatalogPlace>,
+    shards: u16,
+    config: Config,
+    known: Mutex<Option<Arc<KnownCatalog>>>,
+}
+
+impl SharedCatalog {
+    pub(super) fn new(place: Box<dyn CatalogPlace>, shards: u16, config: &Config) -> Self {
+        Self {
+            place,
+            shards,
+            config: config.clone(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns a stream; `None` if the cluster does not have it.
+    ///
+    /// # Errors
+    /// If the catalog has to be read and cannot be.
+    pub(super) fn stream(&self, name: &Name) -> storage::Result<Option<CatalogStream>> {
+        let known = self.known.lock().clone();
+        let found = known.and_then(|known| known.catalog.stream(name).cloned());
+        match found {
+            Some(stream) => Ok(Some(stream)),
+            None => Ok(self.read()?.catalog.stream(name).cloned()),
+        }
+    }
+
+    /// Returns the streams up to this one, in the order in which the cluster got them.
+    ///
+    /// # Errors
+    /// If the catalog cannot be read, or does not have the stream.
+    pub(super) fn streams_to(&self, name: &Name) -> storage::Result<Vec<(Name, StreamKind)>> {
+        let known = self.known.lock().clone();
+        let found = known.and_then(|known| known.catalog.streams_to(name));
+        let found = match found {
+            Some(found) => Some(found),
+            None => self.read()?.catalog.streams_to(name),
+        };
+        found.ok_or_else(|| storage::Error::Overloaded {
+            what: format!("the catalog of the cluster does not have the stream {name} yet"),
+        })
+    }
+
+    /// Brings the stream of a batch and its columns into the catalog, and fits the batch to them.
+    ///
+    /// # Errors
+    /// [`storage::Error::Overloaded`] if the catalog cannot be read or changed; then nothing of the
+    /// batch may be stored. [`storage::Error::Invalid`] if the values without a column are too
+    /// long.
+    pub(super) fn agree(&self, batch: &mut Batch) -> storage::Result<CatalogStream> {
+        let known = self.known.lock().clone();
+        let mut known = match known {
+            Some(known) => known,
+            None => self.read()?,
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let stream = known.catalog.stream(&batch.stream).cloned();
+            let (mut stream, is_new) = match stream {
+                Some(stream) => (stream, false),
+                None => (self.new_stream(&batch.stream, batch.kind), true),
+            };
+            // A change that fails leaves the batch as it is.
+            let mut fitted = batch.clone();
+            let (kind, most) = (stream.kind, stream.columns_max);
+            let columns = agree(kind, &stream.columns, most, &mut fitted)?;
+            let is_known = columns.is_none() && !is_new;
+            stream.columns = columns.unwrap_or(stream.columns);
+            if !is_known && !self.replace(&known, known.catalog.with(&stream))? {
+                known = self.read()?;
+                continue;
+            }
+            fitted.kind = stream.kind;
+            *batch = fitted;
+            return Ok(stream);
+        }
+        Err(unavailable("it changes too often"))
+    }
+
+    /// Returns the entry of a stream that appears.
+    fn new_stream(&self, name: &Name, kind: StreamKind) -> CatalogStream {
+        let configured = self.config.shard_key(name.as_str()).ok().flatten();
+        let (shard_key, hot_values) = configured.unwrap_or_else(|| {
+            let key = match kind {
+                StreamKind::Access => "site, path",
+                _ => "batch",
+            };
+            (key.parse().expect("BUG: a key"), Vec::new())
+        });
+        let store = self.config.store();
+        CatalogStream {
+            name: name.clone(),
+            kind,
+            shard_key,
+            hot_values,
+            columns_max: store.columns_max,
+            columns: storage::Config::first_columns(kind),
+        }
+    }
+
+    /// Reads the catalog; without one, the first version.
+    fn read(&self) -> storage::Result<Arc<KnownCatalog>> {
+        let found = self.place.load().map_err(|why| unavailable(&why))?;
+        let (catalog, tag) = match found {
+            Some((text, tag)) => (Catalog::parse(&text)?, Some(tag)),
+            None => (Catalog::new(self.shards), None),
+        };
+        if catalog.shards != self.shards {
+            return Err(storage::Error::Invalid {
+                what: format!(
+                    "the cluster has {} shards, and shards of [cluster] is {} at this server: let them agree",
+                    catalog.shards, self.shards
+                ),
+            });
+        }
+        let known = Arc::new(KnownCatalog { catalog, tag });
+        *self.known.lock() = Some(Arc::clone(&known));
+        Ok(known)
+    }
+
+    /// Replaces the catalog. Returns whether it was the known one.
+    fn replace(&self, known: &KnownCatalog, next: Catalog) -> storage::Result<bool> {
+        let text = serde_json::to_string(&next).expect("BUG: a catalog is plain values");
+        let replaced = self.place.replace(known.tag.as_deref(), &text);
+        match replaced {
+            Ok(Replaced::Done(tag)) => {
+                let known = Arc::new(KnownCatalog {
+                    catalog: next,
+                    tag: Some(tag),
+                });
+                *self.known.lock() = Some(known);
+                Ok(true)
+            }
+            Ok(Replaced::Other) => Ok(false),
+            // It may have happened: the next attempt finds it there, and changes nothing.
+            Err(why) => Err(unavailable(&why)),
+        }
+    }
+}
+
+impl Catalog {
+    fn new(shards: u16) -> Self {
+        Self {
+            format: FORMAT,
+            shards,
+            streams: Vec::new(),
+        }
+    }
+
+    fn parse(text: &str) -> storage::Result<Self> {
+        let parsed: serde_json::Result<Self> = serde_json::from_str(text);
+        match parsed {
+            Ok(catalog) if catalog.format == FORMAT => Ok(catalog),
+            Ok(catalog) => Err(unavailable(&format!(
+                "it has format {}; let all servers have one version of logmill",
+                catalog.format
+            ))),
+            Err(why) => Err(unavailable(&format!("it cannot be read: {why}"))),
+        }
+    }
+
+    fn stream(&self, name: &Name) -> Option<&CatalogStream> {
+        self.streams.iter().find(|stream| stream.name == *name)
+    }
+
+    fn streams_to(&self, name: &Name) -> Option<Vec<(Name, StreamKind)>> {
+        let end = self.streams.iter().position(|s| s.name == *name)?;
+        let streams = self.streams[..=end].iter();
+        Some(streams.map(|s| (s.name.clone(), s.kind)).collect())
+    }
+
+    /// Returns the catalog with a stream, in the place of the one of its name or at the end.
+    fn with(&self, stream: &CatalogStream) -> Self {
+        let mut next = self.clone();
+        match next.streams.iter_mut().find(|s| s.name == stream.name) {
+            Some(known) => known.clone_from(stream),
+            None => next.streams.push(stream.clone()),
+        }
+        next
+    }
+}
+
+fn unavailable(why: &str) -> storage::Error {
+    storage::Error::Overloaded {
+        what: format!("the catalog of the cluster: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! The way in of a cluster: batches are divided among its shards, whose servers take the parts.
+//!
+//! # Invariants
+//! * Each part is stored whole or not at all, under the identity of its batch. The parts of a batch
+//!   that is sent again are those of before (`storage::ShardKey`), so that each shard recognises
+//!   its own and a retry completes what was missing.
+//! * A batch is acknowledged when all of its parts are. An answer that it was not stored means that
+//!   no part was: if some were, the outcome is unknown, and a retry is asked for.
+//! * The ranges of an ordered source go to all shards, with events or without, and to each shard in
+//!   their order. So all shards have one position of it, but for batches under way.
+//! * A key that was used with another body is refused before any part is stored: the home of the
+//!   batch, which always gets a part, decides first.
+
+mod gathering;
+mod lanes;
+mod owners;
+mod send;
+mod split;
+mod unnamed;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use storage::{
+    Ack, BackgroundPermit, Batch, Durability, EncodedBatch, Identity, Name, ShardKey,
+    SourcePosition, Store, WriteConcern,
+};
+use tokio::runtime::Handle;
+
+use super::Peers;
+use super::catalog::{CatalogPlace, FirstShard, ObjectCatalog, OwnCatalog, SharedCatalog};
+use crate::config::Config;
+use crate::failure::Result;
+use crate::intake::{Intake, Reply, StreamState};
+use crate::wiring;
+use gathering::Gathering;
+use lanes::{Lanes, UnderWay};
+pub(super) use owners::Owners;
+pub(crate) use owners::{ShardInfo, ToldPosition};
+pub(crate) use send::{PartAnswer, PartRefusal};
+use unnamed::UnnamedLanes;
+
+/// The way in for all shards.
+#[derive(Debug, Clone)]
+pub(crate) struct ShardedIntake(Arc<Gateway>);
+
+/// The parts of the way in, which batches under way share.
+#[derive(Debug)]
+struct Gateway {
+    store: Arc<Store>,
+    /// The shard of the own store, and the number of all.
+    own: u16,
+    shards: u16,
+    catalog: SharedCatalog,
+    owners: Arc<Owners>,
+    lanes: Lanes,
+    under_way: UnderWay,
+    /// For each shard, the lanes of parts without an identity.
+    unnamed: Vec<UnnamedLanes>,
+    /// Streams that the own store is known to have.
+    streams: Mutex<HashSet<Name>>,
+    runtime: Handle,
+}
+
+impl ShardedIntake {
+    /// Returns the way in of a cluster; `None` if the configuration names no shards.
+    ///
+    /// # Errors
+    /// If the object store of the catalog cannot be used.
+    pub(crate) fn of(
+        config: &Config,
+        store: &Arc<Store>,
+        peers: Option<&Peers>,
+        runtime: &Handle,
+    ) -> Result<Option<Self>> {
+        let (Some(own), shards) = (config.cluster.shard, config.cluster.shards) else {
+            return Ok(None);
+        };
+        let servers = peers.map(Peers::servers).unwrap_or_default();
+        let owners = Arc::new(Owners::new(servers, shards, runtime.clone()));
+        let id = store.snapshot().manifest().store_id.clone();
+        let place: Box<dyn CatalogPlace> = match wiring::catalog_depot(config)? {
+            Some(depot) => Box::new(ObjectCatalog(depot)),
+            None if own == 0 => Box::new(OwnCatalog(Arc::clone(store))),
+            None => Box::new(FirstShard(Arc::clone(&owners))),
+        };
+        Ok(Some(Self(Arc::new(Gateway {
+            store: Arc::clone(store),
+            own,
+            shards,
+            catalog: SharedCatalog::new(place, shards, config),
+            owners,
+            lanes: Lanes::default(),
+            under_way: UnderWay::default(),
+            unnamed: (0..shards).map(|_| UnnamedLanes::of(&id)).collect(),
+            streams: Mutex::default(),
+            runtime: runtime.clone(),
+        }))))
+    }
+
+    /// Returns the shard of this server, as it tells it to others.
+    pub(crate) fn info(&self) -> ShardInfo {
+        ShardInfo {
+            shard: self.0.own,
+            shards: self.0.shards,
+            store: self.0.store.snapshot().manifest().store_id.clone(),
+        }
+    }
+
+    /// Hands a part that another server has divided to the own store. Blocks.
+    ///
+    /// # Errors
+    /// The errors of [`Store::submit_encoded`]; then there is no reply.
+    pub(crate) fn take_part(
+        &self,
+        part: EncodedBatch,
+        concern: WriteConcern,
+        reply: Reply,
+    ) -> storage::Result<()> {
+        if part.has_events() {
+            self.0.create_streams(part.stream())?;
+        }
+        let reply = |outcome: storage::Result<Ack>| reply(outcome.map(|ack| vec![ack]));
+        self.0.store.submit_encoded(part, concern, reply)
+    }
+}
+
+impl Gateway {
+    /// Creates the streams of the catalog up to this one in the own store.
+    fn create_streams(&self, name: &Name) -> storage::Result<()> {
+        if self.streams.lock().contains(name) {
+            return Ok(());
+        }
+        for (name, kind) in self.catalog.streams_to(name)? {
+            self.store.create_stream(&name, kind)?;
+            self.streams.lock().insert(name);
+        }
+        Ok(())
+    }
+
+    /// Divides a batch; its home is the first part.
+    fn divide(&self, mut batch: Batch) -> storage::Result<Vec<(u16, Batch)>> {
+        let home = match &batch.identity {
+            Some(identity) => ShardKey::home(identity, self.shards),
+            None => ShardKey::shard_of(rand::random(), self.shards),
+        };
+        let stream = match batch.events.num_rows() {
+            0 => None,
+            _ => Some(self.catalog.agree(&mut batch)?),
+        };
+        let places = match stream {
+            Some(stream) => {
+                let (events, hot) = (&batch.events, stream.hot_values());
+                stream.shard_key.places(events, self.shards, home, &hot)
+            }
+            None => Vec::new(),
+        };
+        split::split(batch, &places, home, self.shards)
+    }
+
+    /// Hands a part over: to the own store, or to another server.
+    fn hand_over(
+        self: &Arc<Self>,
+        (shard, part): (u16, Batch),
+        concern: WriteConcern,
+        gathering: Arc<Gathering>,
+    ) {
+        if shard != self.own {
+            return self.send(shard, part, concern, gathering);
+        }
+        let done = Arc::clone(&gathering);
+        let reply = move |outcome| done.done(shard, outcome);
+        if let Err(error) = self.take_own(part, concern, reply) {
+            gathering.done(shard, Err(error));
+        }
+    }
+
+    fn take_own(
+        &self,
+        part: Batch,
+        concern: WriteConcern,
+        reply: impl FnOnce(storage::Result<Ack>) + Send + 'static,
+    ) -> storage::Result<()> {
+        if part.events.num_rows() > 0 {
+            self.create_streams(&part.stream)?;
+        }
+        self.store.submit(part, concern, reply)
+    }
+
+    /// Hands over all parts at once.
+    fn hand_over_all(
+        self: &Arc<Self>,
+        parts: Vec<(u16, Batch)>,
+        concern: WriteConcern,
+        reply: Reply,
+    ) {
+        let gathering = Gathering::of(parts.len(), reply);
+        for part in parts {
+            self.hand_over(part, concern, Arc::clone(&gathering));
+        }
+    }
+
+    /// Hands over the part of the home, and the others when that one is acknowledged.
+    fn hand_over_home_first(
+        self: &Arc<Self>,
+        mut parts: Vec<(u16, Batch)>,
+        concern: WriteConcern,
+        reply: Reply,
+    ) {
+        let home = parts.remove(0);
+        let this = Arc::clone(self);
+        let then: Reply = Box::new(move |outcome| match outcome {
+            Err(error) => reply(Err(error)),
+            Ok(acks) => {
+                let reply = Gathering::joined(acks, reply);
+                // The thread that answers takes the next batches of the store.
+                let runtime = this.runtime.clone();
+                runtime.spawn_blocking(move || this.hand_over_all(parts, concern, reply));
+            }
+        });
+        self.hand_over(home, concern, Gathering::of(1, then));
+    }
+}
+
+impl Intake for ShardedIntake {
+    fn stream(&self, stream: &Name) -> StreamState {
+        // Without the catalog the batch is refused later.
+        let known = self.0.catalog.stream(stream).ok().flatten();
+        known.map_or_else(StreamState::default, |stream| StreamState {
+            columns: stream.columns,
+            kind: Some(stream.kind),
+        })
+    }
+
+    fn gives(&self, concern: WriteConcern) -> storage::Result<Durability> {
+        self.0.store.gives(concern)
+    }
+
+    fn submit(&self, batch: Batch, concern: WriteConcern, reply: Reply) -> storage::Result<()> {
+        let gateway = &self.0;
+        gateway.store.gives(concern)?;
+        batch.validate()?;
+        let is_keyed = matches!(batch.identity, Some(Identity::Key { .. }));
+        let is_unnamed = batch.identity.is_none();
+        let mut parts = gateway.divide(batch)?;
+        match parts.len() {
+            1 if parts[0].0 == gateway.own => {
+                let (shard, part) = parts.remove(0);
+                let shard = Some(shard);
+                let reply = move |outcome: storage::Result<Ack>| {
+                    reply(outcome.map(|ack| vec![Ack { shard, ..ack }]));
+                };
+                gateway.take_own(part, concern, reply)?;
+            }
+            _ if is_unnamed => gateway.hand_over_unnamed(parts, concern, reply),
+            2.. if is_keyed => gateway.hand_over_home_first(parts, concern, reply),
+            _ => gateway.hand_over_all(parts, concern, reply),
+        }
+        Ok(())
+    }
+
+    fn tells_syncs(&self) -> bool {
+        false
+    }
+
+    fn is_synced(&self, _acks: &[Ack]) -> bool {
+        // Each store acknowledges when it has reached the concern.
+        true
+    }
+
+    fn positions(&self, producer: &str) -> storage::Result<Vec<SourcePosition>> {
+        let own = Intake::positions(&*self.0.store, producer)?;
+        let others = self.0.owners.positions(self.0.own, producer)?;
+        Ok(common_states(own, others))
+    }
+
+    fn producers(&self, prefix: &str) -> storage::Result<Vec<String>> {
+        let mut all = Intake::producers(&*self.0.store, prefix)?;
+        all.extend(self.0.owners.producers(self.0.own, prefix)?);
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    fn key_fingerprint(&self, _key: &str) -> Option<u64> {
+        // No earlier version has remembered keys in a cluster.
+        None
+    }
+
+    fn count_refused(&self, stream: &Name, items: u64) {
+        Intake::count_refused(&*self.0.store, stream, items);
+    }
+
+    fn note_foreground(&self) {
+        Intake::note_foreground(&*self.0.store);
+    }
+
+    fn background_permit(&self) -> BackgroundPermit<'_> {
+        Intake::background_permit(&*self.0.store)
+    }
+
+    fn wait_for_bulk_room(&self, bytes: usize) {
+        Intake::wait_for_bulk_room(&*self.0.store, bytes);
+    }
+}
+
+/// Returns the states of a source that all shards have reached: those of the shard that has taken
+/// least, if all know the source.
+fn common_states(
+    own: Vec<SourcePosition>,
+    others: Vec<Vec<SourcePosition>>,
+) -> Vec<SourcePosition> {
+    let end = |states: &Vec<SourcePosition>| states.last().map(|state| state.to);
+    let all = std::iter::once(own).chain(others);
+    all.min_by_key(end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

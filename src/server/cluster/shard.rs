@@ -1,0 +1,159 @@
+//! The shard of this server for the other servers of its cluster: parts of batches, positions of
+//! ordered sources, and the catalog where this is the first shard.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use storage::{Ack, EncodedBatch, WriteConcern};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use crate::cluster::{
+    CatalogChange, CatalogText, PartAnswer, PartRefusal, ShardedIntake, ToldPosition,
+};
+use crate::intake::Reply;
+use crate::server::app::App;
+use crate::server::{answer, body, status};
+
+/// Parameters of a part.
+pub(in crate::server) const PART: [&str; 3] = ["shard", "w", "j"];
+/// Parameters of a question about sources.
+pub(in crate::server) const SOURCE: [&str; 2] = ["producer", "prefix"];
+
+/// Maximum bytes of a part: the rows of a batch may take several times its bytes.
+const PART_BYTES_MAX: usize = 1 << 30;
+/// Maximum bytes of a change of the catalog.
+const CATALOG_BYTES_MAX: usize = 64 << 20;
+
+/// `GET /api/v1/cluster/shard`
+pub(super) async fn info(State(app): State<Arc<App>>) -> Response {
+    match own(&app) {
+        Ok(shards) => answer::json(StatusCode::OK, &shards.info()),
+        Err(refused) => *refused,
+    }
+}
+
+/// `POST /api/v1/cluster/batches?shard=&w=&j=`: takes a part of a batch, and answers when its
+/// concern is reached. Any answer but 200 means that nothing of it is stored.
+pub(super) async fn take(
+    State(app): State<Arc<App>>,
+    Query(parameters): Query<HashMap<String, String>>,
+    body: Body,
+) -> Response {
+    let taken = async {
+        let shards = own(&app)?.clone();
+        let asked = parameters.get("shard").and_then(|shard| shard.parse().ok());
+        if asked != Some(shards.info().shard) {
+            return Ok(PartAnswer::OtherShard);
+        }
+        let text = |name| parameters.get(name).map(String::as_str);
+        let concern = WriteConcern::parse(text("w"), Some(text("j") == Some("true")));
+        let concern = concern.map_err(|e| Box::new(answer::bad_request(e)))?;
+        let Some(bytes) = body::whole(body, PART_BYTES_MAX).await else {
+            return Err(Box::new(too_large(PART_BYTES_MAX)));
+        };
+        app.serving.intake.note_foreground();
+        Ok(stored(shards, bytes, concern).await)
+    };
+    match taken.await {
+        Ok(told) => answer::json(StatusCode::OK, &told),
+        Err(refused) => *refused,
+    }
+}
+
+/// Hands a part to the store and waits for its outcome.
+async fn stored(shards: ShardedIntake, bytes: Bytes, concern: WriteConcern) -> PartAnswer {
+    let (tell, told) = oneshot::channel();
+    let submitted = spawn_blocking(move || {
+        let reply: Reply = Box::new(move |outcome| {
+            // The other server has gone if nobody waits for it.
+            let _told = tell.send(outcome);
+        });
+        shards.take_part(EncodedBatch::read(&bytes)?, concern, reply)
+    });
+    let outcome: storage::Result<Vec<Ack>> = match submitted.await {
+        Ok(Ok(())) => told.await.unwrap_or(Err(storage::Error::Closed)),
+        Ok(Err(refused)) => Err(refused),
+        Err(_) => Err(storage::Error::Closed),
+    };
+    match outcome.map(|mut acks| acks.pop()) {
+        Ok(Some(ack)) => PartAnswer::Stored(ack),
+        Ok(None) => PartAnswer::Refused(PartRefusal::from(&storage::Error::Closed)),
+        Err(error) => PartAnswer::Refused(PartRefusal::from(&error)),
+    }
+}
+
+/// `GET /api/v1/cluster/sources`: what this shard alone knows of ordered sources.
+pub(super) async fn sources(
+    State(app): State<Arc<App>>,
+    Query(parameters): Query<HashMap<String, String>>,
+) -> Response {
+    if let (Some(producer), None) = (parameters.get("producer"), parameters.get("prefix")) {
+        let states = app.serving.store.source_states(producer).into_iter();
+        let states: Vec<_> = states.map(ToldPosition::from).collect();
+        return answer::json(StatusCode::OK, &states);
+    }
+    status::told_of(&*app.serving.store, &parameters)
+}
+
+/// `GET /api/v1/cluster/catalog`
+pub(super) async fn catalog(State(app): State<Arc<App>>) -> Response {
+    if let Err(refused) = own(&app) {
+        return *refused;
+    }
+    match app.serving.store.catalog() {
+        Ok(text) => {
+            let is_done = false;
+            answer::json(StatusCode::OK, &CatalogText { text, is_done })
+        }
+        Err(error) => answer::of_storage(&error),
+    }
+}
+
+/// `PUT /api/v1/cluster/catalog`: replaces the catalog if it is still the expected one.
+pub(super) async fn change_catalog(State(app): State<Arc<App>>, body: Body) -> Response {
+    let is_first = own(&app).map(|shards| shards.info().shard == 0);
+    match is_first {
+        Ok(true) => {}
+        Ok(false) => return answer::bad_request("the server of shard 0 has the catalog"),
+        Err(refused) => return *refused,
+    }
+    let Some(bytes) = body::whole(body, CATALOG_BYTES_MAX).await else {
+        return too_large(CATALOG_BYTES_MAX);
+    };
+    let change: CatalogChange = match serde_json::from_slice(&bytes) {
+        Ok(change) => change,
+        Err(why) => return answer::bad_request(why),
+    };
+    let store = Arc::clone(&app.serving.store);
+    let replaced =
+        spawn_blocking(move || store.replace_catalog(change.expected.as_deref(), &change.text));
+    match replaced.await {
+        Ok(Ok(is_done)) => {
+            let text = None;
+            answer::json(StatusCode::OK, &CatalogText { text, is_done })
+        }
+        Ok(Err(error)) => answer::of_storage(&error),
+        Err(_) => answer::of_storage(&storage::Error::Closed),
+    }
+}
+
+fn own(app: &App) -> Result<&ShardedIntake, Box<Response>> {
+    app.serving.shards.as_ref().ok_or_else(|| {
+        let why = "this server has no shard of a cluster; set shards and shard of [cluster] there";
+        Box::new(answer::bad_request(why))
+    })
+}
+
+fn too_large(bytes_max: usize) -> Response {
+    answer::error(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        &format!("the body has more than {bytes_max} bytes"),
+        None,
+    )
+}
