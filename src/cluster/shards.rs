@@ -225,8 +225,7 @@ impl Gateway {
 
 impl Intake for ShardedIntake {
     fn stream(&self, stream: &Name) -> StreamState {
-        // Without the catalog the batch is refused later.
-        let known = self.0.catalog.stream(stream).ok().flatten();
+        let known = self.0.catalog.stream(stream);
         known.map_or_else(StreamState::default, |stream| StreamState {
             columns: stream.columns,
             kind: Some(stream.kind),

@@ -108,8 +108,12 @@ fn replicas_of(
     }
     let Some(found) = partitions.iter().find(|p| p.id() == partition) else {
         return Err(format!(
-            "topic {topic} has {} partitions and no number {partition}; set kafka_partition of [cluster] to one below",
-            partitions.len()
+            "topic {topic} has {} partitions and no number {partition}; {}",
+            partitions.len(),
+            match cluster.shards {
+                0 => "set kafka_partition of [cluster] to one below",
+                _ => "each shard needs the partition of its number",
+            }
         ));
     };
     Ok(u32::try_from(found.replicas().len()).unwrap_or(u32::MAX))
@@ -120,7 +124,10 @@ fn replicas_of(
 fn missing(cluster: &Cluster) -> String {
     let topic = &cluster.kafka_topic;
     let brokers = cluster.kafka.as_deref().unwrap_or_default();
-    let partitions = u64::from(cluster.kafka_partition) + 1;
+    let partitions = match cluster.shards {
+        0 => u64::from(cluster.kafka_partition) + 1,
+        shards => shards.into(),
+    };
     format!(
         "topic {topic} does not exist; create it: kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions {partitions} --replication-factor 3 --config min.insync.replicas=2 --config max.message.bytes=34000000 --config retention.ms=604800000"
     )

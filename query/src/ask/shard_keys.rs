@@ -15,6 +15,7 @@ use std::sync::Arc;
 use aggregator::Definition;
 use datafusion::common::DataFusionError;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use storage::{Name, Salt, ShardKey, Snapshot, StreamMeta};
 use tokio::sync::Semaphore;
 
@@ -54,6 +55,10 @@ pub struct ShardKeyFigures {
     pub parts: f64,
     /// The value of the key that most events have, and their share.
     pub hottest: Option<HotValue>,
+    /// The values that a key with a hash for hot values divides, most events first: those without a
+    /// null.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hot_values: Vec<Vec<String>>,
     /// The work of the busiest shard, by the mean of shards that share no cell: `busiest` times the
     /// mean of `cells`.
     pub work: f64,
@@ -154,7 +159,7 @@ pub async fn shard_keys(
         };
         let advised = advised(&figures);
         ShardKeyInfo {
-            notes: notes(&figures, advised),
+            notes: notes(&stream, &figures, advised),
             stream,
             shards,
             from_us,
@@ -258,7 +263,7 @@ fn advised(figures: &[ShardKeyFigures]) -> Option<usize> {
 
 /// Returns the reason for a key, and the keys that keep the rows of a lookup together, with their
 /// price.
-fn notes(figures: &[ShardKeyFigures], advised: Option<usize>) -> Vec<String> {
+fn notes(stream: &str, figures: &[ShardKeyFigures], advised: Option<usize>) -> Vec<String> {
     let Some(best) = advised.map(|place| &figures[place]) else {
         return vec!["the stream has no events to measure".to_owned()];
     };
@@ -280,8 +285,22 @@ fn notes(figures: &[ShardKeyFigures], advised: Option<usize>) -> Vec<String> {
             ));
         }
     }
+    notes.push(setting(stream, best));
     notes.push("time as the key sends the events of a minute to one shard".to_owned());
     notes
+}
+
+/// Returns the lines of the configuration that set a key, in one.
+fn setting(stream: &str, best: &ShardKeyFigures) -> String {
+    // Texts of TOML have the escapes of JSON.
+    let hot = match best.hot_values.as_slice() {
+        [] => String::new(),
+        // A key of one field has its values without lists.
+        hot if hot[0].len() == 1 => format!("; hot_values = {}", json!(hot.concat())),
+        hot => format!("; hot_values = {}", json!(hot)),
+    };
+    let key = json!(best.key.to_string());
+    format!("in the configuration: [stream.{stream}] shard_key = {key}{hot}")
 }
 
 #[cfg(test)]

@@ -53,6 +53,19 @@ impl<'a> KeyValues<'a> {
         texts.fold(0, |hash, text| shard_hash(hash, text.map(str::as_bytes)))
     }
 
+    /// Returns the values without a null that more events have than these, most first.
+    fn above(&self, least: u64) -> Vec<Vec<String>> {
+        let values = self.counts.iter().zip(&self.tuples);
+        let mut values: Vec<_> = values.filter(|(count, _)| **count > least).collect();
+        values.sort_by(|one, other| other.cmp(one));
+        let texts = |(_, tuple): (&u64, &Vec<u32>)| {
+            let texts = self.columns.iter().zip(tuple);
+            let texts = texts.map(|(column, n)| column.values[*n as usize].as_deref());
+            texts.map(|text| text.map(str::to_owned)).collect()
+        };
+        values.into_iter().filter_map(texts).collect()
+    }
+
     /// Returns the value that most events have, and their number.
     fn hottest(&self) -> Option<(Vec<Option<String>>, u64)> {
         let values = self.counts.iter().zip(&self.tuples).max();
@@ -89,12 +102,23 @@ impl EventSample {
             cells,
             lookups: self.lookups(&places, lookups),
             parts: self.parts(&places),
+            hot_values: match key {
+                ShardKey::Fields {
+                    salt: Salt::Hot, ..
+                } => values.above(self.hot(shards)),
+                _ => Vec::new(),
+            },
             hottest: values.hottest().map(|(values, count)| HotValue {
                 values,
                 share: count as f64 / self.events() as f64,
             }),
             work,
         }
+    }
+
+    /// Returns the number of events above which a value is hot: a quarter of a shard's.
+    fn hot(&self, shards: u16) -> u64 {
+        self.events() / (4 * u64::from(shards))
     }
 
     /// Returns the values of a key whose fields are in the sample.
@@ -122,7 +146,7 @@ impl EventSample {
             ShardKey::Fields { salt, .. } => {
                 let hashes = values.tuples.iter().map(|tuple| values.hash(tuple));
                 let hashes: Vec<u64> = hashes.collect();
-                let hot = self.events() / (4 * u64::from(shards));
+                let hot = self.hot(shards);
                 let is_salted = |value: usize| match salt {
                     Salt::None => false,
                     Salt::All => true,

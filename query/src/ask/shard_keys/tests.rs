@@ -167,6 +167,20 @@ async fn keys_are_told_apart_by_what_they_keep_together() {
     let hot = of("path").hottest.as_ref().unwrap();
     assert_eq!(hot.values, [Some("/hot".to_owned())]);
     assert!((0.25..0.35).contains(&hot.share), "{hot:?}");
+    // A salt needs the values that it divides.
+    let divided = info.keys.iter().find(|f| !f.hot_values.is_empty()).unwrap();
+    assert!(divided.key.to_string().ends_with("+ hash if hot"));
+    assert!(
+        divided
+            .hot_values
+            .iter()
+            .any(|value| value.contains(&"/hot".to_owned()))
+    );
+    let said = setting("access", divided);
+    assert!(
+        said.contains("[stream.access] shard_key = \"") && said.contains("\"/hot\""),
+        "{said}"
+    );
     let advised = &info.keys[info.advised.unwrap()];
     let least = info.keys.iter().filter(|f| f.key != ShardKey::Time);
     let least = least.map(|f| f.work).fold(f64::MAX, f64::min);
