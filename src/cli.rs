@@ -1,7 +1,9 @@
 //! The command line, as `--help` prints it.
 
 mod accounts;
+mod cluster;
 mod grafana;
+mod index;
 mod ship;
 mod shippers;
 mod sql;
@@ -12,7 +14,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, UserCommand};
+pub(crate) use cluster::ClusterCommand;
 pub(crate) use grafana::{GrafanaArgs, LatencyUnit};
+pub(crate) use index::IndexCommand;
 pub(crate) use ship::ShipArgs;
 pub(crate) use sql::SqlArgs;
 pub(crate) use stream::StreamCommand;
@@ -108,6 +112,9 @@ pub(crate) enum Command {
     /// Certificates.
     #[command(subcommand)]
     Tls(TlsCommand),
+    /// The shards of a cluster and their servers.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// The configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -449,36 +456,6 @@ pub(crate) enum PartitionCommand {
     Compact {
         /// The stream; by default all of them.
         name: Option<String>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum IndexCommand {
-    /// List indexes with their cost in memory and on disk, and their last use.
-    List {
-        /// The stream; by default all of them.
-        name: Option<String>,
-    },
-    /// Index columns, so that the events of one path or one user are found without a scan; a
-    /// running server builds indexes in the background.
-    Create {
-        /// The stream.
-        name: String,
-        /// Text or integer columns; each gets its own index.
-        #[arg(required = true, value_name = "FIELD")]
-        fields: Vec<String>,
-        /// Store the rows themselves in the order of the column: the index is as large as the
-        /// parts, and thousands of rows of a value are read as quickly as a few.
-        #[arg(long)]
-        covering: bool,
-    },
-    /// Drop indexes; events are not affected.
-    Drop {
-        /// The stream.
-        name: String,
-        /// The columns whose indexes are dropped.
-        #[arg(required = true, value_name = "FIELD")]
-        fields: Vec<String>,
     },
 }
 

@@ -33,7 +33,9 @@ use connect::PeerConnector;
 use tokens::PeerTokens;
 
 pub(crate) use catalog::{CatalogChange, CatalogText};
-pub(crate) use shards::{PartAnswer, PartRefusal, ShardedIntake, ToldPosition};
+pub(crate) use shards::{
+    ClusterStatus, PartAnswer, PartRefusal, SeenShard, ShardedIntake, ToldPosition,
+};
 
 /// Time in which a peer has to tell its state, the connection included.
 const STATE_WITHIN: Duration = Duration::from_millis(800);

@@ -4,6 +4,7 @@ mod account;
 mod admin;
 mod backup;
 mod check;
+mod cluster;
 mod completions;
 mod erase;
 mod grafana;
@@ -196,6 +197,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::User(command) => account::user(&context, &command),
         Command::Token(command) => account::token(&context, &command),
         Command::Tls(command) => tls::run(&command),
+        Command::Cluster(command) => cluster::run(&context, &command),
         Command::Config(ConfigCommand::Show { origin }) => show_config(&context.config, origin),
         Command::Completions(args) => completions::run(&args),
     }

@@ -89,8 +89,8 @@ impl SharedCatalog {
         }
     }
 
-    /// Returns a stream as it was a moment ago; `None` if the cluster did not have it then. A parser
-    /// chooses the columns of values by it, and moves others to `_rest`.
+    /// Returns a stream as it was a moment ago; `None` if the cluster did not have it then. A
+    /// parser chooses the columns of values by it, and moves others to `_rest`.
     pub(super) fn stream(&self, name: &Name) -> Option<CatalogStream> {
         let known = self.known.lock().clone();
         let is_fresh = |known: &Arc<KnownCatalog>| {

@@ -37,7 +37,7 @@ use crate::wiring;
 use gathering::Gathering;
 use lanes::{Lanes, UnderWay};
 pub(super) use owners::Owners;
-pub(crate) use owners::{ShardInfo, ToldPosition};
+pub(crate) use owners::{ClusterStatus, SeenShard, ShardInfo, ToldPosition};
 pub(crate) use send::{PartAnswer, PartRefusal};
 use unnamed::UnnamedLanes;
 
@@ -101,11 +101,31 @@ impl ShardedIntake {
 
     /// Returns the shard of this server, as it tells it to others.
     pub(crate) fn info(&self) -> ShardInfo {
+        let (snapshot, status) = (self.0.store.snapshot(), self.0.store.status());
+        let manifest = snapshot.manifest();
+        let journal = status.journal.as_ref();
+        let behind = journal.map(|j| j.position.next_offset.saturating_sub(j.sealed_offset));
+        let refused = status.journal.and_then(|journal| journal.error);
         ShardInfo {
             shard: self.0.own,
             shards: self.0.shards,
-            store: self.0.store.snapshot().manifest().store_id.clone(),
+            store: manifest.store_id.clone(),
+            epoch: manifest.writer_epoch,
+            unsealed: snapshot.next_seq().saturating_sub(manifest.sealed_seq),
+            sealed_at_us: manifest.sealed_at_us,
+            behind,
+            error: status.poisoned.or(refused).or(status.seal_error),
         }
+    }
+
+    /// Returns the shard of this server.
+    pub(crate) fn own(&self) -> u16 {
+        self.0.own
+    }
+
+    /// Returns the shards of the cluster as this server sees them.
+    pub(crate) async fn status(&self) -> ClusterStatus {
+        self.0.owners.status(self.info()).await
     }
 
     /// Hands a part that another server has divided to the own store. Blocks.

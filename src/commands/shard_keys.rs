@@ -109,7 +109,7 @@ fn row(figures: &ShardKeyFigures, is_advised: bool) -> Vec<String> {
 }
 
 /// Prints rows as a table: the first and the last column to the left, the others to the right.
-fn print_table(rows: &[Vec<String>]) {
+pub(super) fn print_table(rows: &[Vec<String>]) {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

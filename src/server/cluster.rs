@@ -40,6 +40,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/cluster/requests", post(request))
         .route(CATALOG, get(shard::catalog).put(shard::change_catalog))
         .route(SHARD, get(shard::info))
+        .route("/api/v1/cluster/status", get(shard::status))
         .route(BATCHES, post(shard::take))
         .route(SOURCES, get(shard::sources))
 }

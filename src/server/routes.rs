@@ -183,6 +183,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/cluster/catalog", TAKES_PARTS, &[]),
     route("PUT", "/api/v1/cluster/catalog", TAKES_PARTS, &[]),
     route("GET", "/api/v1/cluster/shard", TAKES_PARTS, &[]),
+    route("GET", "/api/v1/cluster/status", READS_STORE, &[]),
     route(
         "POST",
         "/api/v1/cluster/batches",

@@ -12,6 +12,7 @@ mod reused;
 mod rights;
 mod rollups;
 mod spread;
+mod status;
 mod taken_over;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use graph::circles;
 use source::{CRATES, SOURCES, Source, item_end};
 
 /// Lines of the longest file of product code.
-const FILE_LINES: usize = 559;
+const FILE_LINES: usize = 538;
 /// Files of product code with more than [`FILE_GOAL`] lines.
 const LONG_FILES: usize = 12;
 /// Lines of the longest function of product code.

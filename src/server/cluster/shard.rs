@@ -17,7 +17,7 @@ use crate::cluster::{
 };
 use crate::intake::Reply;
 use crate::server::app::App;
-use crate::server::{answer, body, status};
+use crate::server::{answer, body, status as sources_of};
 
 /// Parameters of a part.
 pub(in crate::server) const PART: [&str; 3] = ["shard", "w", "j"];
@@ -37,6 +37,14 @@ pub(super) async fn info(State(app): State<Arc<App>>) -> Response {
     }
 }
 
+/// `GET /api/v1/cluster/status`
+pub(super) async fn status(State(app): State<Arc<App>>) -> Response {
+    match own(&app) {
+        Ok(shards) => answer::json(StatusCode::OK, &shards.status().await),
+        Err(refused) => *refused,
+    }
+}
+
 /// `POST /api/v1/cluster/batches?shard=&w=&j=`: takes a part of a batch, and answers when its
 /// concern is reached. Any answer but 200 means that nothing of it is stored.
 pub(super) async fn take(
@@ -47,7 +55,7 @@ pub(super) async fn take(
     let taken = async {
         let shards = own(&app)?.clone();
         let asked = parameters.get("shard").and_then(|shard| shard.parse().ok());
-        if asked != Some(shards.info().shard) {
+        if asked != Some(shards.own()) {
             return Ok(PartAnswer::OtherShard);
         }
         let text = |name| parameters.get(name).map(String::as_str);
@@ -97,7 +105,7 @@ pub(super) async fn sources(
         let states: Vec<_> = states.map(ToldPosition::from).collect();
         return answer::json(StatusCode::OK, &states);
     }
-    status::told_of(&*app.serving.store, &parameters)
+    sources_of::told_of(&*app.serving.store, &parameters)
 }
 
 /// `GET /api/v1/cluster/catalog`
@@ -116,7 +124,7 @@ pub(super) async fn catalog(State(app): State<Arc<App>>) -> Response {
 
 /// `PUT /api/v1/cluster/catalog`: replaces the catalog if it is still the expected one.
 pub(super) async fn change_catalog(State(app): State<Arc<App>>, body: Body) -> Response {
-    let is_first = own(&app).map(|shards| shards.info().shard == 0);
+    let is_first = own(&app).map(|shards| shards.own() == 0);
     match is_first {
         Ok(true) => {}
         Ok(false) => return answer::bad_request("the server of shard 0 has the catalog"),
