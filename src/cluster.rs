@@ -46,13 +46,13 @@ pub(crate) const SNAPSHOTS: &str = "/api/v1/cluster/snapshots";
 pub(crate) const REQUESTS: &str = "/api/v1/cluster/requests";
 
 /// Path of the catalog, at the server of the first shard.
-pub(crate) const CATALOG: &str = "/api/v1/cluster/catalog";
+const CATALOG: &str = "/api/v1/cluster/catalog";
 /// Path of the shard of a server.
-pub(crate) const SHARD: &str = "/api/v1/cluster/shard";
+const SHARD: &str = "/api/v1/cluster/shard";
 /// Path of the parts of batches.
-pub(crate) const BATCHES: &str = "/api/v1/cluster/batches";
+const BATCHES: &str = "/api/v1/cluster/batches";
 /// Path of the ordered sources that the store of a server knows.
-pub(crate) const SOURCES: &str = "/api/v1/cluster/sources";
+const SOURCES: &str = "/api/v1/cluster/sources";
 
 /// A state that a server holds for another one, as it tells it.
 #[derive(Debug, Serialize, Deserialize)]

@@ -32,6 +32,8 @@ pub(crate) enum Action {
     Ingest,
     /// Reads events, rollups or the state of the store.
     Read,
+    /// Stores the parts of batches that another server of the cluster has divided.
+    TakeParts,
     /// Anything else.
     Administer,
 }
@@ -53,6 +55,7 @@ impl Role {
             Action::Public => true,
             Action::Ingest => matches!(self, Self::Ingest | Self::Peer | Self::Admin),
             Action::Read => matches!(self, Self::Read | Self::Peer | Self::Admin),
+            Action::TakeParts => matches!(self, Self::Peer | Self::Admin),
             Action::Administer => self == Self::Admin,
         }
     }

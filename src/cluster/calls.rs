@@ -165,9 +165,15 @@ impl PeerServer {
             Err(error) if error.is_connect() => return Err(not_taken(&error)),
             Err(error) => return Err(CallFailure::Unknown(cause(&error))),
         };
-        if !answer.status().is_success() {
-            // The server has refused the request before it took anything of it.
-            return Err(CallFailure::NotTaken(refusal(answer).await));
+        let status = answer.status();
+        if !status.is_success() {
+            // The server itself has refused the request before it took anything of it. What stands
+            // before the server may have lost the answer.
+            let (said, is_its_own) = refusal_of(answer).await;
+            return Err(match is_its_own || status.is_client_error() {
+                true => CallFailure::NotTaken(said),
+                false => CallFailure::Unknown(said),
+            });
         }
         let read = whole(answer, STATE_BYTES_MAX).await;
         read.map_err(CallFailure::Unknown)
@@ -278,12 +284,19 @@ fn cause(error: &(dyn Error + 'static)) -> String {
 
 /// Returns the reason that an answer without success tells.
 async fn refusal(answer: Response<Incoming>) -> String {
+    refusal_of(answer).await.0
+}
+
+/// Returns the reason that an answer without success tells, and whether it is a server's own.
+async fn refusal_of(answer: Response<Incoming>) -> (String, bool) {
     let status = answer.status();
     let text = whole(answer, SHORT_BYTES_MAX).await;
     let body: Value = serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default();
     let said = ["message", "hint"].map(|key| body["error"][key].as_str());
-    match said.into_iter().flatten().collect::<Vec<_>>() {
+    let is_its_own = body["error"]["code"].is_string();
+    let said = match said.into_iter().flatten().collect::<Vec<_>>() {
         said if said.is_empty() => format!("it answered {status}"),
         said => format!("it answered {status}: {}", said.join("; ")),
-    }
+    };
+    (said, is_its_own)
 }

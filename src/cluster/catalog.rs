@@ -29,9 +29,8 @@ pub(super) use place::{CatalogPlace, FirstShard, ObjectCatalog, OwnCatalog, Repl
 const FORMAT: u32 = 1;
 /// Attempts to change the catalog while others change it, too.
 const ATTEMPTS_MAX: u32 = 64;
-/// Time for which a version is taken for the newest, where a field that others have added would
-/// only be read better.
-const FRESH_FOR: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 1000 });
+/// Time after a failure in which a parser does not wait for the catalog again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The catalog of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,7 +66,6 @@ impl CatalogStream {
 struct KnownCatalog {
     catalog: Catalog,
     tag: Option<String>,
-    read_at: Instant,
 }
 
 /// The catalog at its place, and the version that this server has read last.
@@ -77,6 +75,8 @@ pub(super) struct SharedCatalog {
     shards: u16,
     config: Config,
     known: Mutex<Option<Arc<KnownCatalog>>>,
+    /// The time of the last failure to read it for a parser.
+    failed: Mutex<Option<Instant>>,
 }
 
 impl SharedCatalog {
@@ -86,6 +86,7 @@ impl SharedCatalog {
             shards,
             config: config.clone(),
             known: Mutex::default(),
+            failed: Mutex::default(),
         }
     }
 
@@ -93,15 +94,40 @@ impl SharedCatalog {
     /// parser chooses the columns of values by it, and moves others to `_rest`.
     pub(super) fn stream(&self, name: &Name) -> Option<CatalogStream> {
         let known = self.known.lock().clone();
-        let is_fresh = |known: &Arc<KnownCatalog>| {
-            known.read_at.elapsed() < FRESH_FOR && known.catalog.stream(name).is_some()
+        let is_near = self.place.is_near();
+        let is_known = |known: &Arc<KnownCatalog>| {
+            let stream = known.catalog.stream(name);
+            // The columns of access logs never change.
+            stream.is_some_and(|stream| !is_near || stream.kind == StreamKind::Access)
         };
         let known = match known {
-            Some(known) if is_fresh(&known) => Some(known),
+            Some(known) if is_known(&known) => Some(known),
             // Without the catalog, an older version is right in all that it says.
-            other => self.read().ok().or(other),
+            other => self.read_patiently().or(other),
         };
         known?.catalog.stream(name).cloned()
+    }
+
+    /// Reads the catalog, unless that has failed a moment ago.
+    fn read_patiently(&self) -> Option<Arc<KnownCatalog>> {
+        // Otherwise another parser reads it.
+        let mut failed = self.failed.try_lock()?;
+        if failed.is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
+            return None;
+        }
+        let read = self.read();
+        *failed = read.is_err().then(Instant::now);
+        read.ok()
+    }
+
+    /// Reads the catalog for those who use it next. Returns its last stream.
+    pub(super) fn follow(&self) -> Option<Name> {
+        let known = self.read().ok()?;
+        known
+            .catalog
+            .streams
+            .last()
+            .map(|stream| stream.name.clone())
     }
 
     /// Returns the streams up to this one, in the order in which the cluster got them.
@@ -191,11 +217,7 @@ impl SharedCatalog {
                 ),
             });
         }
-        let known = Arc::new(KnownCatalog {
-            catalog,
-            tag,
-            read_at: Instant::now(),
-        });
+        let known = Arc::new(KnownCatalog { catalog, tag });
         *self.known.lock() = Some(Arc::clone(&known));
         Ok(known)
     }
@@ -209,7 +231,6 @@ impl SharedCatalog {
                 let known = Arc::new(KnownCatalog {
                     catalog: next,
                     tag: Some(tag),
-                    read_at: Instant::now(),
                 });
                 *self.known.lock() = Some(known);
                 Ok(true)

@@ -15,11 +15,14 @@ mod gathering;
 mod lanes;
 mod owners;
 mod send;
+mod sources;
 mod split;
+mod status;
 mod unnamed;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use storage::{
@@ -35,10 +38,11 @@ use crate::failure::Result;
 use crate::intake::{Intake, Reply, StreamState};
 use crate::wiring;
 use gathering::Gathering;
-use lanes::{Lanes, UnderWay};
+use lanes::{Lanes, SentBytes, UnderWay};
 pub(super) use owners::Owners;
-pub(crate) use owners::{ClusterStatus, SeenShard, ShardInfo, ToldPosition};
+pub(crate) use owners::ToldPosition;
 pub(crate) use send::{PartAnswer, PartRefusal};
+pub(crate) use status::{ClusterStatus, SeenShard, ShardInfo};
 use unnamed::UnnamedLanes;
 
 /// The way in for all shards.
@@ -55,16 +59,20 @@ struct Gateway {
     catalog: SharedCatalog,
     owners: Arc<Owners>,
     lanes: Lanes,
-    under_way: UnderWay,
+    /// For each shard, the bytes on their way to it.
+    under_way: Vec<UnderWay>,
     /// For each shard, the lanes of parts without an identity.
     unnamed: Vec<UnnamedLanes>,
     /// Streams that the own store is known to have.
     streams: Mutex<HashSet<Name>>,
+    /// Ordered sources whose position all shards have.
+    begun: Mutex<HashSet<String>>,
     runtime: Handle,
 }
 
 impl ShardedIntake {
-    /// Returns the way in of a cluster; `None` if the configuration names no shards.
+    /// Returns the way in of a cluster; `None` if the configuration names no shards, and for a
+    /// server that stores nothing.
     ///
     /// # Errors
     /// If the object store of the catalog cannot be used.
@@ -77,26 +85,40 @@ impl ShardedIntake {
         let (Some(own), shards) = (config.cluster.shard, config.cluster.shards) else {
             return Ok(None);
         };
-        let servers = peers.map(Peers::servers).unwrap_or_default();
-        let owners = Arc::new(Owners::new(servers, shards, runtime.clone()));
+        if config.server.read_only {
+            return Ok(None);
+        }
         let id = store.snapshot().manifest().store_id.clone();
+        let servers = peers.map(Peers::servers).unwrap_or_default();
+        let owners = Arc::new(Owners::new(
+            servers,
+            shards,
+            (own, id.clone()),
+            runtime.clone(),
+        ));
         let place: Box<dyn CatalogPlace> = match wiring::catalog_depot(config)? {
             Some(depot) => Box::new(ObjectCatalog(depot)),
             None if own == 0 => Box::new(OwnCatalog(Arc::clone(store))),
             None => Box::new(FirstShard(Arc::clone(&owners))),
         };
-        Ok(Some(Self(Arc::new(Gateway {
+        let gateway = Arc::new(Gateway {
             store: Arc::clone(store),
             own,
             shards,
             catalog: SharedCatalog::new(place, shards, config),
             owners,
             lanes: Lanes::default(),
-            under_way: UnderWay::default(),
+            under_way: (0..shards).map(|_| UnderWay::default()).collect(),
             unnamed: (0..shards).map(|_| UnnamedLanes::of(&id)).collect(),
             streams: Mutex::default(),
+            begun: Mutex::default(),
             runtime: runtime.clone(),
-        }))))
+        });
+        let followed = Arc::downgrade(&gateway);
+        std::thread::Builder::new()
+            .name("logmill-catalog".into())
+            .spawn(move || follow_catalog(&followed))?;
+        Ok(Some(Self(gateway)))
     }
 
     /// Returns the shard of this server, as it tells it to others.
@@ -105,6 +127,7 @@ impl ShardedIntake {
         let manifest = snapshot.manifest();
         let journal = status.journal.as_ref();
         let behind = journal.map(|j| j.position.next_offset.saturating_sub(j.sealed_offset));
+        let full = status.disk_full.then(|| "its disk is full".to_owned());
         let refused = status.journal.and_then(|journal| journal.error);
         ShardInfo {
             shard: self.0.own,
@@ -114,7 +137,7 @@ impl ShardedIntake {
             unsealed: snapshot.next_seq().saturating_sub(manifest.sealed_seq),
             sealed_at_us: manifest.sealed_at_us,
             behind,
-            error: status.poisoned.or(refused).or(status.seal_error),
+            error: status.poisoned.or(refused).or(status.seal_error).or(full),
         }
     }
 
@@ -177,6 +200,14 @@ impl Gateway {
             None => Vec::new(),
         };
         split::split(batch, &places, home, self.shards)
+    }
+
+    /// Waits for room for a part on its way to a shard.
+    fn room(&self, shard: u16, bytes: usize) -> storage::Result<SentBytes> {
+        let room = self.under_way[usize::from(shard)].take(bytes);
+        room.ok_or_else(|| storage::Error::Overloaded {
+            what: format!("parts of batches wait for shard {shard}"),
+        })
     }
 
     /// Hands a part over: to the own store, or to another server.
@@ -262,6 +293,7 @@ impl Intake for ShardedIntake {
         batch.validate()?;
         let is_keyed = matches!(batch.identity, Some(Identity::Key { .. }));
         let is_unnamed = batch.identity.is_none();
+        gateway.begin_source(&batch)?;
         let mut parts = gateway.divide(batch)?;
         match parts.len() {
             1 if parts[0].0 == gateway.own => {
@@ -291,7 +323,7 @@ impl Intake for ShardedIntake {
     fn positions(&self, producer: &str) -> storage::Result<Vec<SourcePosition>> {
         let own = Intake::positions(&*self.0.store, producer)?;
         let others = self.0.owners.positions(self.0.own, producer)?;
-        Ok(common_states(own, others))
+        Ok(sources::common(own, others))
     }
 
     fn producers(&self, prefix: &str) -> storage::Result<Vec<String>> {
@@ -302,9 +334,15 @@ impl Intake for ShardedIntake {
         Ok(all)
     }
 
-    fn key_fingerprint(&self, _key: &str) -> Option<u64> {
-        // No earlier version has remembered keys in a cluster.
-        None
+    fn key_fingerprint(&self, key: &str) -> storage::Result<Option<u64>> {
+        let identity = Identity::Key {
+            key: key.to_owned(),
+            body_hash: 0,
+        };
+        match ShardKey::home(&identity, self.0.shards) {
+            home if home == self.0.own => Intake::key_fingerprint(&*self.0.store, key),
+            home => self.0.owners.key_fingerprint(home, key),
+        }
     }
 
     fn count_refused(&self, stream: &Name, items: u64) {
@@ -324,15 +362,19 @@ impl Intake for ShardedIntake {
     }
 }
 
-/// Returns the states of a source that all shards have reached: those of the shard that has taken
-/// least, if all know the source.
-fn common_states(
-    own: Vec<SourcePosition>,
-    others: Vec<Vec<SourcePosition>>,
-) -> Vec<SourcePosition> {
-    let end = |states: &Vec<SourcePosition>| states.last().map(|state| state.to);
-    let all = std::iter::once(own).chain(others);
-    all.min_by_key(end).unwrap_or_default()
+/// Reads the catalog again and again, so that batches need not wait for it, and creates its streams
+/// in the own store: a question finds them there, though other shards have their events.
+fn follow_catalog(gateway: &Weak<Gateway>) {
+    const INTERVAL: Duration = Duration::from_secs(1);
+    while let Some(gateway) = gateway.upgrade() {
+        if let Some(last) = gateway.catalog.follow()
+            && let Err(error) = gateway.create_streams(&last)
+        {
+            tracing::debug!(%error, "the streams of the catalog are not created yet");
+        }
+        drop(gateway);
+        std::thread::sleep(INTERVAL);
+    }
 }
 
 #[cfg(test)]

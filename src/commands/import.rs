@@ -66,6 +66,11 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         crate::memory::keep_blocks();
     }
     let outcome = match context.open(&context.config)? {
+        Opened::Store(_) if context.config.cluster.shard.is_some() => {
+            return Err(Failure::usage(
+                "this store is one shard of a cluster, and an import is divided among all: name a server with --server URL",
+            ));
+        }
         Opened::Store(store) => {
             let mut sink = Local::new(Arc::new(store), stream, options.clone(), concern);
             let outcome = import.all(&mut sink, &mut summary);

@@ -56,8 +56,11 @@ pub(crate) trait Intake: Debug + Send + Sync {
     /// As [`Intake::positions`].
     fn producers(&self, prefix: &str) -> storage::Result<Vec<String>>;
 
-    /// Returns the fingerprint of the request that an idempotency key stands for.
-    fn key_fingerprint(&self, key: &str) -> Option<u64>;
+    /// Returns the fingerprint of the request that an idempotency key stands for. May block.
+    ///
+    /// # Errors
+    /// As [`Intake::positions`].
+    fn key_fingerprint(&self, key: &str) -> storage::Result<Option<u64>>;
 
     /// Counts items that were refused before they became a batch.
     fn count_refused(&self, stream: &Name, items: u64);
@@ -107,8 +110,8 @@ impl Intake for Store {
         Ok(self.source_names(prefix))
     }
 
-    fn key_fingerprint(&self, key: &str) -> Option<u64> {
-        Self::key_fingerprint(self, key)
+    fn key_fingerprint(&self, key: &str) -> storage::Result<Option<u64>> {
+        Ok(Self::key_fingerprint(self, key))
     }
 
     fn count_refused(&self, stream: &Name, items: u64) {

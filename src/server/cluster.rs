@@ -24,7 +24,7 @@ use super::app::App;
 use super::login::no_store;
 use super::status::Who;
 use super::{answer, body};
-use crate::cluster::{BATCHES, CATALOG, PeerSnapshot, SHARD, SOURCES};
+use crate::cluster::PeerSnapshot;
 use crate::failure::Class;
 use snapshots::HELD_MAX;
 
@@ -38,11 +38,14 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/cluster/snapshots", post(hold))
         .route("/api/v1/cluster/snapshots/{id}", delete(give_back))
         .route("/api/v1/cluster/requests", post(request))
-        .route(CATALOG, get(shard::catalog).put(shard::change_catalog))
-        .route(SHARD, get(shard::info))
+        .route(
+            "/api/v1/cluster/catalog",
+            get(shard::catalog).put(shard::change_catalog),
+        )
+        .route("/api/v1/cluster/shard", get(shard::info))
         .route("/api/v1/cluster/status", get(shard::status))
-        .route(BATCHES, post(shard::take))
-        .route(SOURCES, get(shard::sources))
+        .route("/api/v1/cluster/batches", post(shard::take))
+        .route("/api/v1/cluster/sources", get(shard::sources))
 }
 
 /// `POST /api/v1/cluster/snapshots`: holds the present state of the store for the client.

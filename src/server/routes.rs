@@ -59,7 +59,7 @@ const PUBLIC: Needs = needs(Action::Public, TargetOf::Visible);
 const WRITES_STREAM: Needs = needs(Action::Ingest, TargetOf::Path);
 const RESUMES: Needs = needs(Action::Ingest, TargetOf::Visible);
 /// Servers of a cluster send the parts of batches of all streams.
-const TAKES_PARTS: Needs = needs(Action::Ingest, TargetOf::Store);
+const TAKES_PARTS: Needs = needs(Action::TakeParts, TargetOf::Store);
 const READS: Needs = needs(Action::Read, TargetOf::Visible);
 const READS_STREAM: Needs = needs(Action::Read, TargetOf::Path);
 const READS_NAMED: Needs = needs(Action::Read, TargetOf::Parameter);

@@ -1,7 +1,7 @@
 //! Batches that one server sends to the store of another: the bytes of a journal record.
 
 use crate::error::{Error, Result};
-use crate::model::{Batch, Name, StreamKind, arrow_schema, check_events};
+use crate::model::{Batch, Identity, Name, StreamKind, arrow_schema, check_events};
 use crate::record::{Record, quarantine_columns};
 
 /// A batch as another server has encoded it ([`Batch::encode`]).
@@ -18,6 +18,11 @@ impl EncodedBatch {
         let record = Record::decode(bytes);
         let record = record.map_err(|why| Error::invalid(format!("not a batch: {why}")))?;
         check_events(&record.stream, &record.events)?;
+        if matches!(record.identity, Some(Identity::Settles { .. })) {
+            return Err(Error::invalid(
+                "a store resolves the items of its quarantine itself",
+            ));
+        }
         let schema = record.quarantine.schema();
         if !record.ranks.is_empty() && schema != arrow_schema(&quarantine_columns()) {
             return Err(Error::invalid(

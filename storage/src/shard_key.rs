@@ -7,7 +7,8 @@
 //!   and each shard recognises its part; and an event of an ordered source goes to one shard,
 //!   however the source cuts its ranges.
 //! * The function does not depend on the type in which a column has a number, because a column of
-//!   integers may become one of floats between two attempts.
+//!   integers may become one of floats between two attempts; nor on whether a value has a column or
+//!   is in `_rest`, which the columns that are known when a batch is parsed decide.
 
 mod hash;
 mod places;

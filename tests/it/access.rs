@@ -74,6 +74,7 @@ fn every_route_admits_the_roles_of_the_table_and_no_other() {
         ("admin", None),
         ("ingest", None),
         ("read", None),
+        ("peer", None),
         ("ingest", Some("web*")),
         ("read", Some("web*")),
     ] {
@@ -99,7 +100,8 @@ fn every_route_admits_the_roles_of_the_table_and_no_other() {
             let at = at.replace("{stream}", stream).replace("{name}", stream);
             let at = at.replace("{index}", stream);
             for (header, role, is_scoped) in &clients {
-                let allowed = needs == "public" || *role == "admin" || *role == needs;
+                let has_both = *role == "peer" && needs != "admin";
+                let allowed = needs == "public" || *role == "admin" || *role == needs || has_both;
                 let in_scope =
                     !is_scoped || target == "visible" || (stream == "web" && target != "store");
                 let expected = match () {

@@ -28,6 +28,9 @@ pub(in crate::cluster) trait CatalogPlace: Debug + Send + Sync {
     /// If it cannot be read.
     fn load(&self) -> Result<Option<(String, String)>, String>;
 
+    /// Returns whether it is read in a millisecond or two.
+    fn is_near(&self) -> bool;
+
     /// Replaces the text if its tag is still `expected`. Blocks.
     ///
     /// # Errors
@@ -46,6 +49,10 @@ impl CatalogPlace for ObjectCatalog {
         };
         let text = String::from_utf8(bytes.to_vec());
         Ok(Some((text.map_err(|e| e.to_string())?, tag)))
+    }
+
+    fn is_near(&self) -> bool {
+        false
     }
 
     fn replace(&self, expected: Option<&str>, text: &str) -> Result<Replaced, String> {
@@ -68,6 +75,10 @@ impl CatalogPlace for OwnCatalog {
     fn load(&self) -> Result<Option<(String, String)>, String> {
         let text = self.0.catalog().map_err(|e| e.to_string())?;
         Ok(text.map(|text| (text.clone(), text)))
+    }
+
+    fn is_near(&self) -> bool {
+        true
     }
 
     fn replace(&self, expected: Option<&str>, text: &str) -> Result<Replaced, String> {
@@ -104,6 +115,10 @@ impl CatalogPlace for FirstShard {
     fn load(&self) -> Result<Option<(String, String)>, String> {
         let told: CatalogText = self.0.get(0, CATALOG)?;
         Ok(told.text.map(|text| (text.clone(), text)))
+    }
+
+    fn is_near(&self) -> bool {
+        true
     }
 
     fn replace(&self, expected: Option<&str>, text: &str) -> Result<Replaced, String> {

@@ -14,6 +14,10 @@ impl CatalogPlace for Arc<SharedPlace> {
         Ok(text.map(|text| (text.clone(), text)))
     }
 
+    fn is_near(&self) -> bool {
+        true
+    }
+
     fn replace(&self, expected: Option<&str>, text: &str) -> Result<Replaced, String> {
         let mut known = self.0.lock();
         if known.as_deref() != expected {

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-/// Maximum bytes of parts on their way to other servers; a batch that comes then waits.
+/// Maximum bytes of parts on their way to one server; a batch that comes then waits.
 const BYTES_MAX: usize = 64 << 20;
+/// Longest wait of a batch for the parts before it.
+const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
 /// The last part of each ordered source on its way to each shard: connections do not keep order, so
 /// the next part waits for its outcome.
@@ -72,7 +75,7 @@ impl Drop for LaneTurn {
     }
 }
 
-/// The bytes of parts on their way to other servers.
+/// The bytes of parts on their way to one server.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(Arc<(Mutex<usize>, Condvar)>);
 
@@ -81,15 +84,18 @@ pub(super) struct UnderWay(Arc<(Mutex<usize>, Condvar)>);
 pub(super) struct SentBytes(Arc<(Mutex<usize>, Condvar)>, usize);
 
 impl UnderWay {
-    /// Waits until there is room for so many bytes; one part always has room.
-    pub(super) fn take(&self, bytes: usize) -> SentBytes {
+    /// Waits for room for so many bytes, for a while; one part always has room.
+    pub(super) fn take(&self, bytes: usize) -> Option<SentBytes> {
         let (taken, freed) = &*self.0;
+        let until = Instant::now() + ROOM_WITHIN;
         let mut taken = taken.lock();
         while *taken > 0 && taken.saturating_add(bytes) > BYTES_MAX {
-            freed.wait(&mut taken);
+            if freed.wait_until(&mut taken, until).timed_out() {
+                return None;
+            }
         }
         *taken += bytes;
-        SentBytes(Arc::clone(&self.0), bytes)
+        Some(SentBytes(Arc::clone(&self.0), bytes))
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use hyper::Method;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -15,6 +17,7 @@ use storage::{Error, SourcePosition};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::status::ShardInfo;
 use crate::cluster::calls::PeerServer;
 use crate::cluster::{SHARD, SOURCES};
 
@@ -24,77 +27,31 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Time after an answer in which a server is taken to be there.
 const ALIVE_FOR: Duration = Duration::from_millis(200);
 
-/// A shard, as the server that has it tells it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ShardInfo {
-    pub(crate) shard: u16,
-    /// The number of all shards.
-    pub(crate) shards: u16,
-    /// The id of the store.
-    pub(crate) store: String,
-    /// The epoch of its writer: the number of its starts.
-    pub(crate) epoch: u32,
-    /// Sequence numbers of events and quarantined items that are not sealed.
-    pub(crate) unsealed: u64,
-    /// Time of the last seal, microseconds since 1970.
-    pub(crate) sealed_at_us: i64,
-    /// Messages of the journal that a start would read, if the journal is shared.
-    pub(crate) behind: Option<u64>,
-    /// The reason for which it takes no batches, or does not seal them.
-    pub(crate) error: Option<String>,
-}
-
-/// The shards of a cluster, as one server sees them.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ClusterStatus {
-    /// The number of all.
-    pub(crate) shards: u16,
-    /// The servers, by their shards.
-    pub(crate) servers: Vec<SeenShard>,
-    /// The shards that no server has.
-    pub(crate) missing: Vec<u16>,
-}
-
-/// A server of a cluster, as another one sees it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SeenShard {
-    /// Its address, or `this server`.
-    pub(crate) url: String,
-    /// `None` if it does not answer.
-    #[serde(flatten)]
-    pub(crate) told: Option<ShardInfo>,
-    /// The reason for which it does not answer, or has another number of shards.
-    #[serde(rename = "unseen", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<String>,
-}
-
-impl ClusterStatus {
-    /// Returns whether each shard has a server that stores.
-    pub(crate) fn is_whole(&self) -> bool {
-        let has_error = |server: &SeenShard| {
-            let told = server.told.as_ref();
-            told.is_some_and(|told| told.error.is_some())
-        };
-        self.missing.is_empty() && !self.servers.iter().any(has_error)
-    }
-}
-
 /// The servers of the other shards. Each tells its shard when it is asked, and what it has told is
 /// remembered until it tells otherwise.
 #[derive(Debug)]
 pub(in crate::cluster) struct Owners {
-    servers: Vec<Arc<PeerServer>>,
-    shards: u16,
+    pub(super) servers: Vec<Arc<PeerServer>>,
+    pub(super) shards: u16,
     known: Mutex<HashMap<u16, (Arc<PeerServer>, Instant)>>,
+    /// The store of each shard that was seen first.
+    stores: Mutex<HashMap<u16, String>>,
     runtime: Handle,
 }
 
 impl Owners {
-    pub(super) fn new(servers: &[Arc<PeerServer>], shards: u16, runtime: Handle) -> Self {
+    /// Returns the servers of a cluster of which the own store is a shard.
+    pub(super) fn new(
+        servers: &[Arc<PeerServer>],
+        shards: u16,
+        own: (u16, String),
+        runtime: Handle,
+    ) -> Self {
         Self {
             servers: servers.to_vec(),
             shards,
             known: Mutex::default(),
+            stores: Mutex::new(HashMap::from([own])),
             runtime,
         }
     }
@@ -111,12 +68,16 @@ impl Owners {
             let told = within(server.get::<ShardInfo>(SHARD)).await;
             (server, told)
         });
+        let mut asked: FuturesUnordered<_> = asked.collect();
         let mut silent = Vec::new();
-        for (server, told) in join_all(asked).await {
+        while let Some((server, told)) = asked.next().await {
             match told {
                 Ok(told) if told.shards == self.shards => {
-                    let told_at = (Arc::clone(server), Instant::now());
-                    self.known.lock().insert(told.shard, told_at);
+                    let is_wanted = told.shard == shard;
+                    self.note(server, told)?;
+                    if is_wanted {
+                        return Ok(Arc::clone(server));
+                    }
                 }
                 Ok(told) => silent.push(format!(
                     "{} is in a cluster of {} shards, and this server in one of {}",
@@ -127,52 +88,29 @@ impl Owners {
                 Err(why) => silent.push(format!("{}: {why}", server.name())),
             }
         }
-        match self.known.lock().get(&shard) {
-            Some((server, _)) => Ok(Arc::clone(server)),
-            None if silent.is_empty() => {
-                Err(format!("no server among the peers has shard {shard}"))
-            }
-            None => Err(format!("shard {shard} is not found: {}", silent.join("; "))),
-        }
+        Err(match silent.is_empty() {
+            true => format!("no server among the peers has shard {shard}"),
+            false => format!("shard {shard} is not found: {}", silent.join("; ")),
+        })
     }
 
-    /// Returns all servers as they are seen, `own` among them.
-    pub(super) async fn status(&self, own: ShardInfo) -> ClusterStatus {
-        let asked = self.servers.iter().map(|server| async move {
-            let told = within(server.get::<ShardInfo>(SHARD)).await;
-            let (told, error) = match told {
-                Ok(told) => {
-                    let error = (told.shards != self.shards)
-                        .then(|| format!("it is in a cluster of {} shards", told.shards));
-                    (Some(told), error)
-                }
-                Err(why) => (None, Some(why)),
-            };
-            SeenShard {
-                url: server.name().to_owned(),
-                told,
-                error,
-            }
-        });
-        let own = SeenShard {
-            url: "this server".to_owned(),
-            told: Some(own),
-            error: None,
-        };
-        let mut servers = join_all(asked).await;
-        servers.push(own);
-        let shard = |server: &SeenShard| server.told.as_ref().map(|told| told.shard);
-        servers.sort_by_key(|server| shard(server).map_or((1, 0), |shard| (0, shard)));
-        let has = |wanted: &u16| {
-            let fits = |server: &&SeenShard| server.error.is_none();
-            let mut fitting = servers.iter().filter(fits);
-            fitting.any(|server| shard(server) == Some(*wanted))
-        };
-        ClusterStatus {
-            shards: self.shards,
-            missing: (0..self.shards).filter(|shard| !has(shard)).collect(),
-            servers,
+    /// Notes the shard that a server has told.
+    ///
+    /// # Errors
+    /// If another store was this shard before: it does not know the batches that came to that one.
+    fn note(&self, server: &Arc<PeerServer>, told: ShardInfo) -> Result<(), String> {
+        let ShardInfo { shard, store, .. } = told;
+        let mut stores = self.stores.lock();
+        let first = stores.entry(shard).or_insert_with(|| store.clone());
+        if *first != store {
+            return Err(format!(
+                "{} has another store as shard {shard} than this server has seen before: stop one of them; start this server again if the other is gone for good",
+                server.name()
+            ));
         }
+        let told_at = (Arc::clone(server), Instant::now());
+        self.known.lock().insert(shard, told_at);
+        Ok(())
     }
 
     /// Returns the server of a shard that was there a moment ago.
@@ -181,11 +119,25 @@ impl Owners {
     /// As [`Owners::find`].
     pub(super) async fn find_alive(&self, shard: u16) -> Result<Arc<PeerServer>, String> {
         let known = self.known.lock().get(&shard).cloned();
-        match known {
-            Some((server, at)) if at.elapsed() < ALIVE_FOR => return Ok(server),
-            _ => self.forget(shard),
+        let Some((server, at)) = known else {
+            return self.find(shard).await;
+        };
+        if at.elapsed() < ALIVE_FOR {
+            return Ok(server);
         }
-        self.find(shard).await
+        match within(server.get::<ShardInfo>(SHARD)).await {
+            Ok(told) if told.shard == shard && told.shards == self.shards => {
+                if let Some(why) = &told.error {
+                    return Err(format!("shard {shard} at {}: {why}", server.name()));
+                }
+                self.note(&server, told)?;
+                Ok(server)
+            }
+            _ => {
+                self.forget(shard);
+                self.find(shard).await
+            }
+        }
     }
 
     /// Notes an answer of the server of a shard.
@@ -200,6 +152,27 @@ impl Owners {
         self.known.lock().remove(&shard);
     }
 
+    /// Returns the reason for which a shard does not answer. Its server is looked for anew next
+    /// time.
+    fn silent(&self, shard: u16, server: &PeerServer, why: &str) -> String {
+        self.forget(shard);
+        format!("shard {shard} at {}: {why}", server.name())
+    }
+
+    /// Returns the fingerprint of the request that a key stands for in one shard. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`], if the shard does not tell it.
+    pub(super) fn key_fingerprint(
+        self: &Arc<Self>,
+        shard: u16,
+        key: &str,
+    ) -> storage::Result<Option<u64>> {
+        let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
+        let told = self.get(shard, &format!("{SOURCES}?key={key}"));
+        told.map_err(|what| Error::Overloaded { what })
+    }
+
     /// Asks the server of a shard. Blocks.
     ///
     /// # Errors
@@ -212,7 +185,7 @@ impl Owners {
         self.wait_for(async move {
             let server = this.find(shard).await?;
             let told = within(server.get(&path)).await;
-            told.map_err(|why| format!("{}: {why}", server.name()))
+            told.map_err(|why| this.silent(shard, &server, &why))
         })
     }
 
@@ -233,7 +206,7 @@ impl Owners {
         self.wait_for(async move {
             let server = this.find(shard).await?;
             let told = within(server.ask(Method::PUT, &path, body)).await;
-            told.map_err(|why| format!("{}: {why}", server.name()))
+            told.map_err(|why| this.silent(shard, &server, &why))
         })
     }
 
@@ -250,7 +223,7 @@ impl Owners {
         let path = format!("{SOURCES}?producer={producer}");
         let server = self.find(shard).await?;
         let told = within(server.get::<Vec<ToldPosition>>(&path)).await;
-        let mut told = told.map_err(|why| format!("shard {shard} at {}: {why}", server.name()))?;
+        let mut told = told.map_err(|why| self.silent(shard, &server, &why))?;
         Ok(told.pop().map(SourcePosition::from))
     }
 
@@ -294,7 +267,7 @@ impl Owners {
                 async move {
                     let server = this.find(shard).await?;
                     let told = within(server.get(path)).await;
-                    told.map_err(|why| format!("shard {shard} at {}: {why}", server.name()))
+                    told.map_err(|why| this.silent(shard, &server, &why))
                 }
             });
             join_all(asked).await.into_iter().collect()
@@ -313,7 +286,12 @@ impl Owners {
             let _told = tell.send(work.await);
         });
         let stopping = || Err("this server is stopping".to_owned());
-        told.recv().unwrap_or_else(|_| stopping())
+        let wait = || told.recv().unwrap_or_else(|_| stopping());
+        match Handle::try_current() {
+            // The thread may run other tasks, and this work among them.
+            Ok(_) => tokio::task::block_in_place(wait),
+            Err(_) => wait(),
+        }
     }
 }
 
@@ -336,7 +314,8 @@ impl From<ToldPosition> for SourcePosition {
     }
 }
 
-async fn within<T>(asked: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+/// Waits for the answer to a question, for a while.
+pub(super) async fn within<T>(asked: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     match timeout(WITHIN, asked).await {
         Ok(told) => told,
         Err(_) => Err(format!("it does not answer within {} s", WITHIN.as_secs())),

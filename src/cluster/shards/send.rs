@@ -135,7 +135,10 @@ impl Gateway {
             Ok(bytes) => bytes.into(),
             Err(error) => return gathering.done(shard, Err(error)),
         };
-        let sent = self.under_way.take(bytes.len());
+        let sent = match self.room(shard, bytes.len()) {
+            Ok(room) => room,
+            Err(error) => return gathering.done(shard, Err(error)),
+        };
         let this = Arc::clone(self);
         self.runtime.spawn(async move {
             let mut turn = turn;

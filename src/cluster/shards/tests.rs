@@ -53,6 +53,10 @@ impl CatalogPlace for Arc<FaultyPlace> {
         Ok(text.map(|text| (text.clone(), text)))
     }
 
+    fn is_near(&self) -> bool {
+        true
+    }
+
     fn replace(&self, expected: Option<&str>, text: &str) -> Result<Replaced, String> {
         let mut state = self.0.lock();
         let fault = state.random.random_range(0..8);

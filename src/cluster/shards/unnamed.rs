@@ -26,8 +26,9 @@ use crate::intake::Reply;
 
 /// Lanes to each shard.
 const LANES: usize = 8;
-/// Time for which a part is sent again.
-const AGAIN_FOR: Duration = Duration::from_secs(30);
+/// Time for which a part is sent again, as long as a shared journal waits for the outcome of a
+/// batch without an identity.
+const AGAIN_FOR: Duration = Duration::from_secs(600);
 /// Pauses between attempts, from the first to the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -88,11 +89,17 @@ impl Gateway {
         concern: WriteConcern,
         reply: Reply,
     ) {
-        let bytes = parts.iter().filter(|(shard, _)| *shard != self.own);
-        let bytes = bytes.map(|(_, part)| part.events.get_array_memory_size());
-        let sent = Arc::new(self.under_way.take(bytes.sum()));
         let this = Arc::clone(self);
+        let mut rooms = Vec::new();
+        for (shard, part) in &parts {
+            let bytes = part.events.get_array_memory_size();
+            match self.room(*shard, bytes) {
+                Ok(room) => rooms.push(room),
+                Err(error) => return reply(Err(error)),
+            }
+        }
         self.runtime.spawn(async move {
+            let sent = Arc::new(rooms);
             for (shard, _) in &parts {
                 if *shard != this.own
                     && let Err(what) = this.owners.find_alive(*shard).await
@@ -158,6 +165,12 @@ impl Gateway {
             };
             encoded = Some((from, bytes.clone()));
             match self.sent(shard, bytes, part.concern).await {
+                // The lane has gone on far beyond, elsewhere: this range was another part's.
+                Ok(ack) if ack.duplicate && ack.accepted + ack.quarantined == 0 => {
+                    let what = "another server has used the lane".to_owned();
+                    lane.next = None;
+                    part.goes_on(lane, Error::Overloaded { what }).await?;
+                }
                 Ok(ack) => {
                     lane.next = Some(from + 1);
                     // An attempt before may have stored it.

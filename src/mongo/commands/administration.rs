@@ -89,6 +89,7 @@ fn require(
     let role = match action {
         Action::Public | Action::Ingest => "ingest",
         Action::Read => "read",
+        Action::TakeParts => "peer",
         Action::Administer => "admin",
     };
     let of = match target {

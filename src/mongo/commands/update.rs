@@ -356,6 +356,10 @@ impl Begun<'_> {
     }
 
     async fn is_stored(&self, counter: &str) -> Result<bool> {
+        if self.serving.shards.is_some() {
+            let why = "counters are not kept in a cluster of shards: insert events, and let a rollup count";
+            return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, why));
+        }
         let snapshot = self.serving.store.snapshot();
         if !snapshot.streams().contains_key(&self.stream) {
             return Ok(false);

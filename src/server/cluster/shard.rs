@@ -22,7 +22,7 @@ use crate::server::{answer, body, status as sources_of};
 /// Parameters of a part.
 pub(in crate::server) const PART: [&str; 3] = ["shard", "w", "j"];
 /// Parameters of a question about sources.
-pub(in crate::server) const SOURCE: [&str; 2] = ["producer", "prefix"];
+pub(in crate::server) const SOURCE: [&str; 3] = ["producer", "prefix", "key"];
 
 /// Maximum bytes of a part: the rows of a batch may take several times its bytes.
 const PART_BYTES_MAX: usize = 1 << 30;
@@ -100,6 +100,12 @@ pub(super) async fn sources(
     State(app): State<Arc<App>>,
     Query(parameters): Query<HashMap<String, String>>,
 ) -> Response {
+    if let Err(refused) = own(&app) {
+        return *refused;
+    }
+    if let Some(key) = parameters.get("key") {
+        return answer::json(StatusCode::OK, &app.serving.store.key_fingerprint(key));
+    }
     if let (Some(producer), None) = (parameters.get("producer"), parameters.get("prefix")) {
         let states = app.serving.store.source_states(producer).into_iter();
         let states: Vec<_> = states.map(ToldPosition::from).collect();

@@ -29,8 +29,11 @@ pub(super) fn submit(
     } = body;
     let intake = &*serving.intake;
     if let Some(Identity::Key { key, body_hash }) = &mut request.identity {
-        let before = intake.key_fingerprint(key);
-        // Earlier versions took the body as it was sent, and nothing else.
+        // Earlier versions took the body as it was sent, and nothing else. None had shards.
+        let before = match serving.shards {
+            None => intake.key_fingerprint(key).unwrap_or_default(),
+            Some(_) => None,
+        };
         let sent = Some(xxh3_64(&sent)).filter(|hash| before == Some(*hash));
         *body_hash = sent.unwrap_or_else(|| fingerprint(&lines, &request.options));
     }

@@ -75,7 +75,8 @@ pub(super) fn success(acks: &[Ack], summary: &ParseSummary, durability: Durabili
     if let Some(parts) = parts(acks) {
         body["parts"] = parts;
     }
-    if !summary.has_no_format || first_seq.is_none() {
+    let has_items = acks.iter().any(|ack| ack.first_seq.is_some());
+    if !summary.has_no_format || !has_items {
         return answer::json(StatusCode::OK, &body);
     }
     let (fate, hint) = match summary.hides_lines {

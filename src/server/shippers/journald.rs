@@ -192,7 +192,7 @@ impl Upload {
     async fn store(&self, mut piece: Piece) -> Result<(), Box<Response>> {
         while !piece.entries.is_empty() {
             self.check_rights()?;
-            let (count, identity) = self.next_batch(&piece);
+            let (count, identity) = self.next_batch(&piece)?;
             let [batch, rest] = piece.split(count);
             self.store_batch(&batch, identity).await?;
             piece = rest;
@@ -202,16 +202,17 @@ impl Upload {
 
     /// Returns the number of the first entries that one batch has, which are those that are stored
     /// already, or else all; and its identity.
-    fn next_batch(&self, piece: &Piece) -> (usize, Identity) {
+    fn next_batch(&self, piece: &Piece) -> Result<(usize, Identity), Box<Response>> {
         let key = format!("{}\0journald\0{}", self.stream, piece.name());
         let all = piece.entries.as_slice();
         let body_hash = fingerprint_of(all);
         let known = self.app.serving.intake.key_fingerprint(&key);
+        let known = known.map_err(|error| Box::new(answer::of_storage(&error)))?;
         let Some(known) = known.filter(|known| *known != body_hash) else {
-            return (all.len(), Identity::Key { key, body_hash });
+            return Ok((all.len(), Identity::Key { key, body_hash }));
         };
         let count = usize::try_from(known >> HASH_BITS).unwrap_or(usize::MAX);
-        match all.get(..count) {
+        Ok(match all.get(..count) {
             Some(first) if !first.is_empty() && fingerprint_of(first) == known => {
                 let body_hash = known;
                 (count, Identity::Key { key, body_hash })
@@ -222,7 +223,7 @@ impl Upload {
                 let key = format!("{key}\0{body_hash:016x}");
                 (all.len(), Identity::Key { key, body_hash })
             }
-        }
+        })
     }
 
     async fn store_batch(&self, batch: &Piece, identity: Identity) -> Result<(), Box<Response>> {

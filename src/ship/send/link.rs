@@ -303,7 +303,8 @@ impl<'a> Link<'a> {
 /// A duplicate that the server cannot compare any more is not known to be this batch.
 fn stored(answer: IngestAnswer, batch: &RangeBatch<'_>) -> BatchOutcome {
     let is_blank = batch.body.iter().all(|b| matches!(b, b'\n' | b'\r'));
-    match answer.duplicate && answer.first_seq.is_none() && !is_blank {
+    let is_uncounted = answer.accepted + answer.quarantined == 0;
+    match answer.duplicate && answer.first_seq.is_none() && is_uncounted && !is_blank {
         true => BatchOutcome::Conflict,
         false => BatchOutcome::Stored(answer),
     }

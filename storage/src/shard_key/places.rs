@@ -1,12 +1,14 @@
 //! The shards of a batch's events.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
     Field, Float64Type, Int16Type, Int64Type, TimestampMicrosecondType, UInt64Type,
 };
+
+use bson::{Bson, Document};
 
 use super::hash::{shard_hash, shard_mix};
 use super::{SALTS, Salt, ShardKey};
@@ -67,10 +69,18 @@ impl ShardKey {
                 let columns: Vec<Option<&ArrayRef>> = columns.collect();
                 let mut text = String::new();
                 let place = |row| {
-                    let hash = columns.iter().fold(0, |hash, column| match column {
-                        Some(column) => with_value(hash, column, row, &mut text),
-                        None => shard_hash(hash, None),
-                    });
+                    let mut rest = None;
+                    let mut hash = 0;
+                    for (field, column) in fields.iter().zip(&columns) {
+                        hash = match column.filter(|column| column.is_valid(row)) {
+                            Some(column) => with_value(hash, column, row, &mut text),
+                            // A value that did not fit its column when the batch came.
+                            None => {
+                                let rest = rest.get_or_insert_with(|| rest_of(events, row));
+                                shard_hash(hash, rest.get(field).map(Vec::as_slice))
+                            }
+                        };
+                    }
                     let is_salted = match salt {
                         Salt::None => false,
                         Salt::All => true,
@@ -104,8 +114,8 @@ fn hours(events: &RecordBatch, home: u16, shards: u16) -> Vec<u16> {
     (0..events.num_rows()).map(place).collect()
 }
 
-/// Returns a hash of an event's values, whatever the order of their columns. A time that is not the
-/// event's own does not count.
+/// Returns a hash of an event's values, whatever the order of their columns, and whether they have
+/// columns. A time that is not the event's own does not count.
 fn content(events: &RecordBatch, row: usize, text: &mut String) -> u64 {
     let sources = events.column_by_name(TIME_SOURCE);
     let has_own_time = !sources.is_some_and(|sources| sources.is_valid(row));
@@ -119,7 +129,53 @@ fn content(events: &RecordBatch, row: usize, text: &mut String) -> u64 {
         let name = shard_hash(0, Some(field.name().as_bytes()));
         shard_mix(with_value(name, column, row, text))
     };
-    shard_mix(columns.map(hash).fold(0, u64::wrapping_add))
+    let of_columns = columns.map(hash).fold(0, u64::wrapping_add);
+    let of_rest = rest_of(events, row).into_iter().map(|(name, value)| {
+        let name = shard_hash(0, Some(name.as_bytes()));
+        shard_mix(shard_hash(name, Some(&value)))
+    });
+    shard_mix(of_rest.fold(of_columns, u64::wrapping_add))
+}
+
+/// Returns the values of an event that have no column, each as the text that it would have in one.
+/// Fields of documents have dotted names, as columns have.
+fn rest_of(events: &RecordBatch, row: usize) -> BTreeMap<String, Vec<u8>> {
+    let mut values = BTreeMap::new();
+    let rest = events.column_by_name(REST);
+    let rest = rest.and_then(|rest| rest.as_binary_opt::<i32>());
+    let rest = rest.filter(|rest| rest.is_valid(row));
+    let document = rest.and_then(|rest| Document::from_reader(rest.value(row)).ok());
+    if let Some(document) = document {
+        add_fields("", &document, &mut values);
+    }
+    values
+}
+
+fn add_fields(prefix: &str, document: &Document, values: &mut BTreeMap<String, Vec<u8>>) {
+    for (name, value) in document {
+        let name = format!("{prefix}{name}");
+        let text = match value {
+            Bson::Document(inner) => {
+                add_fields(&format!("{name}."), inner, values);
+                continue;
+            }
+            Bson::Null => continue,
+            Bson::String(text) => text.clone().into_bytes(),
+            Bson::Binary(binary) => binary.bytes.clone(),
+            Bson::Double(number) => float_text(*number).into_bytes(),
+            Bson::DateTime(time) => (time.timestamp_millis() * 1000).to_string().into_bytes(),
+            other => other.to_string().into_bytes(),
+        };
+        values.insert(name, text);
+    }
+}
+
+/// Returns the text of a float: that of an integer for one that it was, or will be.
+fn float_text(number: f64) -> String {
+    match number.trunc() == number && number.abs() <= EXACT_MAX {
+        true => (number as i64).to_string(),
+        false => number.to_string(),
+    }
 }
 
 /// Adds the text of a value to a hash; `text` is memory for it.
@@ -152,11 +208,7 @@ fn with_value(hash: u64, column: &ArrayRef, row: usize, text: &mut String) -> u6
         }
         Some(ColumnType::Float64) => {
             let number = column.as_primitive::<Float64Type>().value(row);
-            match number.trunc() == number && number.abs() <= EXACT_MAX {
-                // As the integer that it was, or will be.
-                true => write!(text, "{}", number as i64),
-                false => write!(text, "{number}"),
-            }
+            write!(text, "{}", float_text(number))
         }
         None => Ok(()),
     };
@@ -257,6 +309,27 @@ mod tests {
             times(5_000),
             "the time of the arrival does not count"
         );
+    }
+
+    #[test]
+    fn a_value_without_a_column_has_the_shard_that_it_has_in_one() {
+        let texts: Vec<String> = (0..60).map(|n| format!("v{}", n % 12)).collect();
+        let with_column: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..60));
+        let rest = |fields: &dyn Fn(usize) -> Document| -> ArrayRef {
+            let documents = (0..60).map(|n| fields(n).to_vec().expect("a document"));
+            Arc::new(arrow::array::BinaryArray::from_iter_values(documents))
+        };
+        let moved = rest(&|n| bson::doc! { "v": &texts[n], "n": n as i64 });
+        let half = rest(&|n| bson::doc! { "v": &texts[n] });
+        for key in ["v", "v, n", "n + hash", "v + hash"] {
+            let columns = vec![("v", Arc::clone(&with_column)), ("n", Arc::clone(&numbers))];
+            let expected = places(key, &batch(columns), &[]);
+            let all = vec![(REST, Arc::clone(&moved))];
+            assert_eq!(places(key, &batch(all), &[]), expected, "{key}");
+            let some = vec![("n", Arc::clone(&numbers)), (REST, Arc::clone(&half))];
+            assert_eq!(places(key, &batch(some), &[]), expected, "{key}");
+        }
     }
 
     #[test]

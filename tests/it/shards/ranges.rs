@@ -50,6 +50,9 @@ fn half_taken(keys: &[(&str, &str)]) -> ShardedServers {
         assert_eq!(position(all.at(0), stream), 0);
         let answer = patiently(|| post_range(all.at(0), stream, 0..TAKEN));
         assert_eq!(answer.status(200).json()["accepted"], TAKEN);
+        // The first range that a server gets of a source needs all shards.
+        let again = patiently(|| post_range(all.at(1), stream, 0..TAKEN));
+        assert_eq!(again.status(200).json()["duplicate"], true);
     }
     all.kill(2);
     for (stream, _) in keys {

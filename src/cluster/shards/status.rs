@@ -1,0 +1,103 @@
+//! The state of a cluster: its shards with their servers.
+
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+
+use super::owners::{Owners, within};
+use crate::cluster::SHARD;
+
+/// A shard, as the server that has it tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ShardInfo {
+    pub(crate) shard: u16,
+    /// The number of all shards.
+    pub(crate) shards: u16,
+    /// The id of the store.
+    pub(crate) store: String,
+    /// The epoch of its writer: the number of its starts.
+    pub(crate) epoch: u32,
+    /// Sequence numbers of events and quarantined items that are not sealed.
+    pub(crate) unsealed: u64,
+    /// Time of the last seal, microseconds since 1970.
+    pub(crate) sealed_at_us: i64,
+    /// Messages of the journal that a start would read, if the journal is shared.
+    pub(crate) behind: Option<u64>,
+    /// The reason for which it takes no batches, or does not seal them.
+    pub(crate) error: Option<String>,
+}
+
+/// The shards of a cluster, as one server sees them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ClusterStatus {
+    /// The number of all.
+    pub(crate) shards: u16,
+    /// The servers, by their shards.
+    pub(crate) servers: Vec<SeenShard>,
+    /// The shards that no server has.
+    pub(crate) missing: Vec<u16>,
+}
+
+/// A server of a cluster, as another one sees it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SeenShard {
+    /// Its address, or `this server`.
+    pub(crate) url: String,
+    /// `None` if it does not answer.
+    #[serde(flatten)]
+    pub(crate) told: Option<ShardInfo>,
+    /// The reason for which it does not answer, or has another number of shards.
+    #[serde(rename = "unseen", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+impl ClusterStatus {
+    /// Returns whether each shard has a server that stores.
+    pub(crate) fn is_whole(&self) -> bool {
+        let has_error = |server: &SeenShard| {
+            let told = server.told.as_ref();
+            told.is_some_and(|told| told.error.is_some())
+        };
+        self.missing.is_empty() && !self.servers.iter().any(has_error)
+    }
+}
+
+impl Owners {
+    /// Returns all servers as they are seen, `own` among them.
+    pub(super) async fn status(&self, own: ShardInfo) -> ClusterStatus {
+        let asked = self.servers.iter().map(|server| async move {
+            let told = within(server.get::<ShardInfo>(SHARD)).await;
+            let (told, error) = match told {
+                Ok(told) => {
+                    let error = (told.shards != self.shards)
+                        .then(|| format!("it is in a cluster of {} shards", told.shards));
+                    (Some(told), error)
+                }
+                Err(why) => (None, Some(why)),
+            };
+            SeenShard {
+                url: server.name().to_owned(),
+                told,
+                error,
+            }
+        });
+        let own = SeenShard {
+            url: "this server".to_owned(),
+            told: Some(own),
+            error: None,
+        };
+        let mut servers = join_all(asked).await;
+        servers.push(own);
+        let shard = |server: &SeenShard| server.told.as_ref().map(|told| told.shard);
+        servers.sort_by_key(|server| shard(server).map_or((1, 0), |shard| (0, shard)));
+        let has = |wanted: &u16| {
+            let fits = |server: &&SeenShard| server.error.is_none();
+            let mut fitting = servers.iter().filter(fits);
+            fitting.any(|server| shard(server) == Some(*wanted))
+        };
+        ClusterStatus {
+            shards: self.shards,
+            missing: (0..self.shards).filter(|shard| !has(shard)).collect(),
+            servers,
+        }
+    }
+}
