@@ -32,7 +32,7 @@ use calls::{PeerHttp, PeerServer};
 use connect::PeerConnector;
 use tokens::PeerTokens;
 
-pub(crate) use catalog::{CatalogChange, CatalogText};
+pub(crate) use catalog::CatalogChange;
 pub(crate) use shards::{
     ClusterStatus, PartAnswer, PartRefusal, SeenShard, ShardedIntake, ToldPosition,
 };

@@ -8,6 +8,7 @@
 mod arrivals;
 mod ask;
 mod bulk;
+mod catalog;
 mod computing;
 mod concern;
 mod delivery;
@@ -174,6 +175,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     }
     opened.push(Box::new(scrub::Scrub(Arc::clone(&serving))));
     opened.push(Box::new(memory::GiveBack(Arc::clone(&serving))));
+    opened.push(Box::new(catalog::FollowCatalog(Arc::clone(&serving))));
     drop(serving);
     let outcome = run_all(opened, &stop);
     runtime.shutdown_timeout(FINISH_WITHIN);

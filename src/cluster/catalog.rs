@@ -17,12 +17,12 @@ mod place;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use storage::{Batch, Column, HotValues, Name, ShardKey, StreamKind, agree};
 
 use crate::config::Config;
-pub(crate) use place::{CatalogChange, CatalogText};
+pub(crate) use place::CatalogChange;
 pub(super) use place::{CatalogPlace, FirstShard, ObjectCatalog, OwnCatalog, Replaced};
 
 /// Layout of the catalog.
@@ -103,15 +103,21 @@ impl SharedCatalog {
         let known = match known {
             Some(known) if is_known(&known) => Some(known),
             // Without the catalog, an older version is right in all that it says.
-            other => self.read_patiently().or(other),
+            other => {
+                let has_stream = |known: &KnownCatalog| known.catalog.stream(name).is_some();
+                let failed = match other.as_deref().is_some_and(has_stream) {
+                    // Another parser reads it.
+                    true => self.failed.try_lock(),
+                    false => Some(self.failed.lock()),
+                };
+                failed.and_then(|failed| self.read_after(failed)).or(other)
+            }
         };
         known?.catalog.stream(name).cloned()
     }
 
     /// Reads the catalog, unless that has failed a moment ago.
-    fn read_patiently(&self) -> Option<Arc<KnownCatalog>> {
-        // Otherwise another parser reads it.
-        let mut failed = self.failed.try_lock()?;
+    fn read_after(&self, mut failed: MutexGuard<'_, Option<Instant>>) -> Option<Arc<KnownCatalog>> {
         if failed.is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
             return None;
         }
@@ -191,13 +197,12 @@ impl SharedCatalog {
             };
             (key.parse().expect("BUG: a key"), Vec::new())
         });
-        let store = self.config.store();
         CatalogStream {
             name: name.clone(),
             kind,
             shard_key,
             hot_values,
-            columns_max: store.columns_max,
+            columns_max: self.config.ingest.columns_max,
             columns: storage::Config::first_columns(kind),
         }
     }
@@ -205,6 +210,14 @@ impl SharedCatalog {
     /// Reads the catalog; without one, the first version.
     fn read(&self) -> storage::Result<Arc<KnownCatalog>> {
         let found = self.place.load().map_err(|why| unavailable(&why))?;
+        let known = self.known.lock().clone();
+        let is_it = |known: &Arc<KnownCatalog>| {
+            let tag = found.as_ref().map(|(_, tag)| tag);
+            known.tag.as_ref() == tag
+        };
+        if let Some(known) = known.filter(is_it) {
+            return Ok(known);
+        }
         let (catalog, tag) = match found {
             Some((text, tag)) => (Catalog::parse(&text)?, Some(tag)),
             None => (Catalog::new(self.shards), None),

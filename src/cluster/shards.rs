@@ -21,8 +21,7 @@ mod status;
 mod unnamed;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use storage::{
@@ -101,7 +100,7 @@ impl ShardedIntake {
             None if own == 0 => Box::new(OwnCatalog(Arc::clone(store))),
             None => Box::new(FirstShard(Arc::clone(&owners))),
         };
-        let gateway = Arc::new(Gateway {
+        Ok(Some(Self(Arc::new(Gateway {
             store: Arc::clone(store),
             own,
             shards,
@@ -113,12 +112,7 @@ impl ShardedIntake {
             streams: Mutex::default(),
             begun: Mutex::default(),
             runtime: runtime.clone(),
-        });
-        let followed = Arc::downgrade(&gateway);
-        std::thread::Builder::new()
-            .name("logmill-catalog".into())
-            .spawn(move || follow_catalog(&followed))?;
-        Ok(Some(Self(gateway)))
+        }))))
     }
 
     /// Returns the shard of this server, as it tells it to others.
@@ -151,6 +145,16 @@ impl ShardedIntake {
         self.0.owners.status(self.info()).await
     }
 
+    /// Reads the catalog, so that batches need not wait for it, and creates its streams in the own
+    /// store: a question finds them there, though other shards have their events. Blocks.
+    pub(crate) fn follow_catalog(&self) {
+        if let Some(last) = self.0.catalog.follow()
+            && let Err(error) = self.0.create_streams(&last)
+        {
+            tracing::debug!(%error, "the streams of the catalog are not created yet");
+        }
+    }
+
     /// Hands a part that another server has divided to the own store. Blocks.
     ///
     /// # Errors
@@ -159,12 +163,11 @@ impl ShardedIntake {
         &self,
         part: EncodedBatch,
         concern: WriteConcern,
-        reply: Reply,
+        reply: impl FnOnce(storage::Result<Ack>) + Send + 'static,
     ) -> storage::Result<()> {
         if part.has_events() {
             self.0.create_streams(part.stream())?;
         }
-        let reply = |outcome: storage::Result<Ack>| reply(outcome.map(|ack| vec![ack]));
         self.0.store.submit_encoded(part, concern, reply)
     }
 }
@@ -359,21 +362,6 @@ impl Intake for ShardedIntake {
 
     fn wait_for_bulk_room(&self, bytes: usize) {
         Intake::wait_for_bulk_room(&*self.0.store, bytes);
-    }
-}
-
-/// Reads the catalog again and again, so that batches need not wait for it, and creates its streams
-/// in the own store: a question finds them there, though other shards have their events.
-fn follow_catalog(gateway: &Weak<Gateway>) {
-    const INTERVAL: Duration = Duration::from_secs(1);
-    while let Some(gateway) = gateway.upgrade() {
-        if let Some(last) = gateway.catalog.follow()
-            && let Err(error) = gateway.create_streams(&last)
-        {
-            tracing::debug!(%error, "the streams of the catalog are not created yet");
-        }
-        drop(gateway);
-        std::thread::sleep(INTERVAL);
     }
 }
 

@@ -98,23 +98,14 @@ pub(crate) struct CatalogChange {
     pub(crate) text: String,
 }
 
-/// The catalog as the server of the first shard tells it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct CatalogText {
-    /// `None` if there is none yet.
-    pub(crate) text: Option<String>,
-    /// A replacement happened.
-    pub(crate) is_done: bool,
-}
-
 /// The catalog at the server of the first shard.
 #[derive(Debug)]
 pub(in crate::cluster) struct FirstShard(pub(in crate::cluster) Arc<Owners>);
 
 impl CatalogPlace for FirstShard {
     fn load(&self) -> Result<Option<(String, String)>, String> {
-        let told: CatalogText = self.0.get(0, CATALOG)?;
-        Ok(told.text.map(|text| (text.clone(), text)))
+        let text: Option<String> = self.0.get(0, CATALOG)?;
+        Ok(text.map(|text| (text.clone(), text)))
     }
 
     fn is_near(&self) -> bool {
@@ -127,8 +118,8 @@ impl CatalogPlace for FirstShard {
             text: text.to_owned(),
         };
         let change = serde_json::to_vec(&change).expect("BUG: plain values");
-        let told: CatalogText = self.0.put(0, CATALOG, change.into())?;
-        Ok(match told.is_done {
+        let is_done: bool = self.0.put(0, CATALOG, change.into())?;
+        Ok(match is_done {
             true => Replaced::Done(text.to_owned()),
             false => Replaced::Other,
         })

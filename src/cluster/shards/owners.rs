@@ -74,9 +74,10 @@ impl Owners {
             match told {
                 Ok(told) if told.shards == self.shards => {
                     let is_wanted = told.shard == shard;
-                    self.note(server, told)?;
-                    if is_wanted {
-                        return Ok(Arc::clone(server));
+                    match self.note(server, told) {
+                        Ok(()) if is_wanted => return Ok(Arc::clone(server)),
+                        Ok(()) => {}
+                        Err(why) => silent.push(why),
                     }
                 }
                 Ok(told) => silent.push(format!(

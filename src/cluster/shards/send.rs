@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use serde::{Deserialize, Serialize};
-use storage::{Ack, Batch, Copies, Error, Identity, WriteConcern};
+use storage::{Ack, Batch, Error, Identity, WriteConcern};
 
 use super::Gateway;
 use super::gathering::Gathering;
@@ -31,10 +31,6 @@ pub(crate) enum PartRefusal {
     KeyReused {
         key: String,
     },
-    Settled {
-        items: u64,
-        settled: u64,
-    },
     Gap {
         producer: String,
         from: u64,
@@ -59,10 +55,6 @@ impl From<&Error> for PartRefusal {
     fn from(error: &Error) -> Self {
         match error {
             Error::KeyReused { key } => Self::KeyReused { key: key.clone() },
-            Error::Settled { items, settled } => Self::Settled {
-                items: *items,
-                settled: *settled,
-            },
             Error::Gap {
                 producer,
                 from,
@@ -94,7 +86,6 @@ impl PartRefusal {
     fn error(self, place: &str) -> Error {
         match self {
             Self::KeyReused { key } => Error::KeyReused { key },
-            Self::Settled { items, settled } => Error::Settled { items, settled },
             Self::Gap {
                 producer,
                 from,
@@ -151,13 +142,14 @@ impl Gateway {
         });
     }
 
+    /// Sends a part once. Returns its outcome.
     pub(super) async fn sent(
         &self,
         shard: u16,
         part: Bytes,
         concern: WriteConcern,
     ) -> storage::Result<Ack> {
-        let path = format!("{BATCHES}?shard={shard}&{}", spelled(concern));
+        let path = format!("{BATCHES}?shard={shard}&w={}&j={}", concern.w, concern.j);
         // A server that has another shard now has taken nothing: its successor is asked.
         for _ in 0..2 {
             let server = self.owners.find(shard).await;
@@ -197,14 +189,4 @@ async fn answer(
             "its answer cannot be read ({why}): let all servers have one version of logmill"
         ))
     })
-}
-
-/// Returns a concern as the parameters of a request.
-fn spelled(concern: WriteConcern) -> String {
-    let w = match concern.w {
-        Copies::None => "0".to_owned(),
-        Copies::Majority => "majority".to_owned(),
-        Copies::AtLeast(copies) => copies.to_string(),
-    };
-    format!("w={w}&j={}", concern.j)
 }

@@ -18,6 +18,7 @@ use axum::body::Bytes;
 use parking_lot::Mutex;
 use storage::{Ack, Batch, Error, Identity, WriteConcern};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::Gateway;
@@ -89,33 +90,33 @@ impl Gateway {
         concern: WriteConcern,
         reply: Reply,
     ) {
-        let this = Arc::clone(self);
-        let mut rooms = Vec::new();
-        for (shard, part) in &parts {
+        let (own, others): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|(shard, _)| *shard == self.own);
+        let room = |(shard, part): (u16, Batch)| {
             let bytes = part.events.get_array_memory_size();
-            match self.room(*shard, bytes) {
-                Ok(room) => rooms.push(room),
-                Err(error) => return reply(Err(error)),
-            }
-        }
+            Ok((shard, part, self.room(shard, bytes)?))
+        };
+        let others: storage::Result<Vec<_>> = others.into_iter().map(room).collect();
+        let others = match others {
+            Ok(others) => others,
+            Err(error) => return reply(Err(error)),
+        };
+        let this = Arc::clone(self);
         self.runtime.spawn(async move {
-            let sent = Arc::new(rooms);
-            for (shard, _) in &parts {
-                if *shard != this.own
-                    && let Err(what) = this.owners.find_alive(*shard).await
-                {
+            for (shard, _, _) in &others {
+                if let Err(what) = this.owners.find_alive(*shard).await {
                     return reply(Err(Error::Overloaded { what }));
                 }
             }
-            let is_whole = parts.len() == 1;
-            let gathering = Gathering::of(parts.len(), reply);
-            for (shard, part) in parts {
+            let number = own.len() + others.len();
+            let is_whole = number == 1;
+            let gathering = Gathering::of(number, reply);
+            for part in own {
                 let (this, gathering) = (Arc::clone(&this), Arc::clone(&gathering));
-                if shard == this.own {
-                    let own = move || this.hand_over((shard, part), concern, gathering);
-                    tokio::task::spawn_blocking(own);
-                    continue;
-                }
+                spawn_blocking(move || this.hand_over(part, concern, gathering));
+            }
+            for (shard, part, room) in others {
+                let (this, gathering) = (Arc::clone(&this), Arc::clone(&gathering));
                 let part = UnnamedPart {
                     shard,
                     part,
@@ -126,10 +127,9 @@ impl Gateway {
                     until: Instant::now() + AGAIN_FOR,
                     pause: PAUSES.0,
                 };
-                let sent = Arc::clone(&sent);
                 tokio::spawn(async move {
                     let outcome = this.send_unnamed(part).await;
-                    drop(sent);
+                    drop(room);
                     gathering.done(shard, outcome);
                 });
             }

@@ -12,12 +12,10 @@ use storage::{Ack, EncodedBatch, WriteConcern};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use crate::cluster::{
-    CatalogChange, CatalogText, PartAnswer, PartRefusal, ShardedIntake, ToldPosition,
-};
-use crate::intake::Reply;
+use crate::cluster::{CatalogChange, PartAnswer, PartRefusal, ShardedIntake, ToldPosition};
 use crate::server::app::App;
-use crate::server::{answer, body, status as sources_of};
+use crate::server::status::told_of;
+use crate::server::{answer, body};
 
 /// Parameters of a part.
 pub(in crate::server) const PART: [&str; 3] = ["shard", "w", "j"];
@@ -77,20 +75,19 @@ pub(super) async fn take(
 async fn stored(shards: ShardedIntake, bytes: Bytes, concern: WriteConcern) -> PartAnswer {
     let (tell, told) = oneshot::channel();
     let submitted = spawn_blocking(move || {
-        let reply: Reply = Box::new(move |outcome| {
+        let reply = move |outcome| {
             // The other server has gone if nobody waits for it.
             let _told = tell.send(outcome);
-        });
+        };
         shards.take_part(EncodedBatch::read(&bytes)?, concern, reply)
     });
-    let outcome: storage::Result<Vec<Ack>> = match submitted.await {
+    let outcome: storage::Result<Ack> = match submitted.await {
         Ok(Ok(())) => told.await.unwrap_or(Err(storage::Error::Closed)),
         Ok(Err(refused)) => Err(refused),
         Err(_) => Err(storage::Error::Closed),
     };
-    match outcome.map(|mut acks| acks.pop()) {
-        Ok(Some(ack)) => PartAnswer::Stored(ack),
-        Ok(None) => PartAnswer::Refused(PartRefusal::from(&storage::Error::Closed)),
+    match outcome {
+        Ok(ack) => PartAnswer::Stored(ack),
         Err(error) => PartAnswer::Refused(PartRefusal::from(&error)),
     }
 }
@@ -111,24 +108,24 @@ pub(super) async fn sources(
         let states: Vec<_> = states.map(ToldPosition::from).collect();
         return answer::json(StatusCode::OK, &states);
     }
-    sources_of::told_of(&*app.serving.store, &parameters)
+    told_of(&*app.serving.store, &parameters)
 }
 
-/// `GET /api/v1/cluster/catalog`
+/// `GET /api/v1/cluster/catalog`: the text of the catalog, or null.
 pub(super) async fn catalog(State(app): State<Arc<App>>) -> Response {
     if let Err(refused) = own(&app) {
         return *refused;
     }
-    match app.serving.store.catalog() {
-        Ok(text) => {
-            let is_done = false;
-            answer::json(StatusCode::OK, &CatalogText { text, is_done })
-        }
-        Err(error) => answer::of_storage(&error),
+    let store = Arc::clone(&app.serving.store);
+    match spawn_blocking(move || store.catalog()).await {
+        Ok(Ok(text)) => answer::json(StatusCode::OK, &text),
+        Ok(Err(error)) => answer::of_storage(&error),
+        Err(_) => answer::of_storage(&storage::Error::Closed),
     }
 }
 
-/// `PUT /api/v1/cluster/catalog`: replaces the catalog if it is still the expected one.
+/// `PUT /api/v1/cluster/catalog`: replaces the catalog if it is still the expected one. The
+/// answer tells whether it was.
 pub(super) async fn change_catalog(State(app): State<Arc<App>>, body: Body) -> Response {
     let is_first = own(&app).map(|shards| shards.own() == 0);
     match is_first {
@@ -147,10 +144,7 @@ pub(super) async fn change_catalog(State(app): State<Arc<App>>, body: Body) -> R
     let replaced =
         spawn_blocking(move || store.replace_catalog(change.expected.as_deref(), &change.text));
     match replaced.await {
-        Ok(Ok(is_done)) => {
-            let text = None;
-            answer::json(StatusCode::OK, &CatalogText { text, is_done })
-        }
+        Ok(Ok(is_done)) => answer::json(StatusCode::OK, &is_done),
         Ok(Err(error)) => answer::of_storage(&error),
         Err(_) => answer::of_storage(&storage::Error::Closed),
     }
