@@ -136,7 +136,8 @@ impl Sums {
             mut blocks,
         } = self;
         let mut block_bytes = BLOCK_BYTES as u64;
-        while blocks.len() > BLOCKS && block_bytes < BLOCK_BYTES_MAX {
+        let long = FileRef::block_bytes_of(len);
+        while block_bytes < long {
             blocks = in_pairs(&blocks, block_bytes, len);
             block_bytes *= 2;
         }
@@ -371,6 +372,16 @@ pub(crate) fn create_dir_durably(fs: &dyn Fs, data: &Path, dir: &Path) -> Result
 }
 
 impl FileRef {
+    /// Returns the bytes of each block but the last, of a file of this length.
+    #[must_use]
+    pub fn block_bytes_of(len: u64) -> u64 {
+        let mut block_bytes = BLOCK_BYTES as u64;
+        while len.div_ceil(block_bytes) > BLOCKS as u64 && block_bytes < BLOCK_BYTES_MAX {
+            block_bytes *= 2;
+        }
+        block_bytes
+    }
+
     /// Writes a file below `data` as [`write_durably`] does, at a path that no file has ever had:
     /// an error when there is one.
     pub(crate) fn write_new(fs: &dyn Fs, data: &Path, path: String, bytes: &[u8]) -> Result<Self> {

@@ -97,6 +97,29 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<(Manifest, u32)> {
     Ok((manifest, crc))
 }
 
+impl Manifest {
+    /// Upper limit of a manifest's JSON, bytes: a longer one is neither written nor accepted.
+    pub const JSON_BYTES_MAX: u64 = JSON_BYTES_MAX;
+
+    /// Returns the bytes of its file, as a commit writes them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is longer than any reader would accept.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let encoded = encode(self).map_err(Error::invalid)?;
+        Ok(encoded.0)
+    }
+
+    /// Reads the bytes of a file, and checks all invariants of the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], or the error of a format that this program does not know.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (manifest, _) = decode(Path::new("manifest"), bytes)?;
+        Ok(manifest)
+    }
+}
+
 /// Returns the error of a manifest with something that newer programs write under this number.
 fn newer(path: &Path, part: &str) -> Error {
     Error::FormatUnknown {

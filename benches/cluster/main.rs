@@ -8,8 +8,12 @@
 //! processors than one. Each statement of `--bench queries` is asked at the client, whole answers;
 //! the rows of both are compared, but for approximate functions. Then a peer is killed while it
 //! answers, and a client goes while all stores compute.
+//!
+//! With `--simulate` it prints tables of clusters at size instead (`simulate.rs`).
 
+#[path = "../common/mod.rs"]
 mod common;
+mod simulate;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -75,6 +79,10 @@ fn settings() -> Settings {
 }
 
 fn main() {
+    if std::env::args().any(|arg| arg == "--simulate") {
+        simulate::run(std::env::args().skip(1));
+        return;
+    }
     let s = settings();
     let (one, several) = stores(&s);
     let one = Client::start(&one, false);
