@@ -93,7 +93,8 @@ pub(crate) struct Access {
     accounts: RwLock<Arc<Accounts>>,
     /// The hash of the present secret of commands that can read the store's directory.
     operator: Mutex<Option<TokenHash>>,
-    /// Time of the last read, in a server that does not write: another process changes the file.
+    /// Time of the last read, where another process changes the file: in a server that does not
+    /// write, and in that of a node's shard.
     read_at: Option<Mutex<Instant>>,
     /// Clients of other machines can reach a listener: the store asks without an account too.
     is_closed: AtomicBool,
@@ -112,12 +113,12 @@ impl Access {
     /// If the file is damaged, or of a later version.
     pub(crate) fn of(store: &Arc<Store>) -> Result<Self> {
         let accounts = read(store)?;
-        let is_read_only = store.status().read_only;
+        let is_elsewhere = store.status().read_only || store.shares_access();
         Ok(Self {
             store: Arc::clone(store),
             accounts: RwLock::new(Arc::new(accounts)),
             operator: Mutex::default(),
-            read_at: is_read_only.then(|| Mutex::new(Instant::now())),
+            read_at: is_elsewhere.then(|| Mutex::new(Instant::now())),
             is_closed: AtomicBool::new(false),
             changing: Mutex::new(()),
             logins: Logins::new(),

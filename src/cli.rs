@@ -4,6 +4,7 @@ mod accounts;
 mod cluster;
 mod grafana;
 mod index;
+mod serve;
 mod ship;
 mod shippers;
 mod sql;
@@ -17,6 +18,7 @@ pub(crate) use accounts::{GrantArgs, PasswordArgs, TlsCommand, TokenCommand, Use
 pub(crate) use cluster::ClusterCommand;
 pub(crate) use grafana::{GrafanaArgs, LatencyUnit};
 pub(crate) use index::IndexCommand;
+pub(crate) use serve::ServeArgs;
 pub(crate) use ship::ShipArgs;
 pub(crate) use sql::SqlArgs;
 pub(crate) use stream::StreamCommand;
@@ -160,45 +162,6 @@ pub(crate) struct DemoArgs {
     /// First day, seconds since 1970.
     #[arg(long, requires = "out", value_name = "SECONDS")]
     pub(crate) start: Option<i64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    /// The store's directory.
-    pub(crate) data_dir: Option<PathBuf>,
-    /// The address to serve HTTP at.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) http: Option<String>,
-    /// The address for PostgreSQL clients, or off.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) postgres: Option<String>,
-    /// The address for Arrow Flight SQL clients, or off.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) flight: Option<String>,
-    /// The address for MongoDB clients, or off.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:27017")]
-    pub(crate) mongo: Option<String>,
-    #[command(flatten)]
-    pub(crate) shippers: shippers::ShipperArgs,
-    /// A server whose store takes part in the questions of this one, instead of those in
-    /// cluster.peers; may be repeated.
-    #[arg(long = "peer", value_name = "URL")]
-    pub(crate) peers: Vec<String>,
-    /// Listen beyond this machine without TLS: passwords and tokens can be read on the way.
-    #[arg(long)]
-    pub(crate) insecure_plaintext: bool,
-    /// Answer queries about the store as it is now and write nothing: on a full disk, on read-only
-    /// media, or in another user's store.
-    #[arg(long)]
-    pub(crate) read_only: bool,
-    /// Answer queries about what is sealed in the object store, objects of [storage], and follow
-    /// its writer; the data directory holds nothing but a cache.
-    #[arg(long, conflicts_with_all = ["read_only", "take_over"])]
-    pub(crate) reader: bool,
-    /// Take over a store in the object store whose writer has gone, from an empty data directory.
-    /// The events that it had not sealed stay behind, in the journal of its own.
-    #[arg(long, conflicts_with = "read_only")]
-    pub(crate) take_over: bool,
 }
 
 #[derive(Debug, Args)]

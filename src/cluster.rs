@@ -13,6 +13,7 @@ mod calls;
 mod catalog;
 mod connect;
 mod pieces;
+mod places;
 mod shards;
 mod state;
 mod tokens;
@@ -26,10 +27,11 @@ use query::{GonePeer, Peer, PeerTables};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use crate::config;
+use crate::config::Config;
 use crate::failure::Result;
-use calls::{PeerHttp, PeerServer};
+use calls::PeerHttp;
 use connect::PeerConnector;
+use places::PeerPlace;
 use tokens::PeerTokens;
 
 pub(crate) use catalog::CatalogChange;
@@ -66,50 +68,60 @@ pub(crate) struct PeerSnapshot {
 
 /// The peers of this server.
 #[derive(Debug)]
-pub(crate) struct Peers(Vec<Arc<PeerServer>>);
+pub(crate) struct Peers(Vec<PeerPlace>);
 
 impl Peers {
-    /// Returns the peers of the configuration; `None` if it names none. Calls run on `runtime`.
+    /// Returns the peers of the configuration; `None` if it has none. Calls run on `runtime`.
     ///
     /// # Errors
-    /// If a file that it names cannot be used.
-    pub(crate) fn of(config: &config::Cluster, runtime: &Handle) -> Result<Option<Self>> {
-        if config.peers.is_empty() {
+    /// If a file that it names, or the object store, cannot be used.
+    pub(crate) fn of(config: &Config, runtime: &Handle) -> Result<Option<Self>> {
+        let cluster = &config.cluster;
+        if cluster.peers.is_empty() && !cluster.finds_shards() {
             return Ok(None);
         }
-        let tokens = match &config.token_file {
-            Some(file) => PeerTokens::read(file, &config.peers)?,
+        let tokens = match &cluster.token_file {
+            Some(file) => PeerTokens::read(file, &cluster.peers)?,
             None => PeerTokens::default(),
         };
-        let connector = PeerConnector::trusting(config.ca_file.as_deref())?;
+        let connector = PeerConnector::trusting(cluster.ca_file.as_deref())?;
         let http = PeerHttp::new(connector, runtime.clone());
-        let peers = config.peers.iter();
-        let servers = peers.map(|url| http.server(url, tokens.of(url)));
-        Ok(Some(Self(servers.collect())))
+        let servers = cluster.peers.iter();
+        let servers = servers.map(|url| PeerPlace::At(http.server(url, tokens.of(url))));
+        let mut places: Vec<PeerPlace> = servers.collect();
+        if cluster.finds_shards() {
+            places.extend(places::in_objects(config, &http, tokens.of_all())?);
+        }
+        Ok(Some(Self(places)))
     }
 
-    /// Returns the servers.
-    fn servers(&self) -> &[Arc<PeerServer>] {
-        &self.0
+    /// Returns the places of which some have the shards of a cluster.
+    fn of_shards(&self) -> Vec<PeerPlace> {
+        let is_one = |place: &&PeerPlace| place.shard().is_some();
+        let shards: Vec<PeerPlace> = self.0.iter().filter(is_one).cloned().collect();
+        match shards.is_empty() {
+            true => self.0.clone(),
+            false => shards,
+        }
     }
 
     /// Asks every peer for its present state. `store` is the id of this server's own store.
     pub(crate) async fn states(&self, store: &str) -> (Vec<Arc<dyn Peer>>, Vec<GonePeer>) {
-        let told = join_all(self.0.iter().map(|server| server.state())).await;
-        let mut known = HashMap::from([(store.to_owned(), "this server")]);
+        let told = join_all(self.0.iter().map(PeerPlace::state)).await;
+        let mut known = HashMap::from([(store.to_owned(), "this server".to_owned())]);
         let (mut states, mut gone): (Vec<Arc<dyn Peer>>, _) = (Vec::new(), Vec::new());
-        for (server, told) in self.0.iter().zip(told) {
+        for (place, told) in self.0.iter().zip(told) {
             let told = told.and_then(|state| match known.get(state.store()) {
                 Some(other) => Err(counts_twice(other)),
                 None => {
-                    known.insert(state.store().to_owned(), server.name());
+                    known.insert(state.store().to_owned(), place.name());
                     Ok(state)
                 }
             });
             match told {
                 Ok(state) => states.push(Arc::new(state)),
                 Err(why) => gone.push(GonePeer {
-                    name: server.name().to_owned(),
+                    name: place.name(),
                     why,
                 }),
             }

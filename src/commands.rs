@@ -16,6 +16,7 @@ mod quarantine;
 mod repair;
 pub(crate) mod rollup;
 mod schema;
+mod serve;
 mod shard_keys;
 mod ship;
 mod slice;
@@ -36,10 +37,8 @@ use admin::{Admin, Local, Remote};
 use crate::cli::{Cli, Command, ConfigCommand, Output, StreamCommand};
 use crate::client::Client;
 use crate::config::Config;
-use crate::failure::{Failure, Result, tell};
-use crate::{
-    demo, flight, fluent, mongo, postgres, relp, serve as serving, server, syslog, wiring,
-};
+use crate::failure::{Failure, Result};
+use crate::{demo, wiring};
 
 const DATA_DEFAULT: &str = "./logmill-data";
 
@@ -56,6 +55,8 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) config: Config,
+    /// The file of the configuration that the command line names.
+    pub(crate) file: Option<PathBuf>,
     pub(crate) place: Place,
     pub(crate) output: Option<Output>,
 }
@@ -163,12 +164,13 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     };
     let context = Context {
         config,
+        file: cli.config,
         place,
         output: cli.output,
     };
     match cli.command {
         Command::Demo(args) => demo::run(context.config, args),
-        Command::Serve(args) => serve(context, args),
+        Command::Serve(args) => serve::run(context, args),
         Command::Import(args) => import::run(&context, &args),
         Command::Parse(args) => parse::run(&context, &args),
         Command::Sql(args) => sql::run(&context, &args),
@@ -211,84 +213,6 @@ fn token(file: Option<&Path>) -> Result<Option<SecretString>> {
     };
     let text = text.map(Zeroizing::new);
     Ok(text.map(|text| SecretString::from(text.trim())))
-}
-
-fn serve(mut context: Context, args: crate::cli::ServeArgs) -> Result<ExitCode> {
-    if let Some(http) = args.http {
-        context.config.server.http = http;
-    }
-    if let Some(postgres) = args.postgres {
-        context.config.server.listen_postgres(&postgres);
-    }
-    if let Some(flight) = args.flight {
-        context.config.server.flight = flight;
-    }
-    if let Some(mongo) = args.mongo {
-        context.config.server.mongo = mongo;
-    }
-    args.shippers.apply(&mut context.config);
-    if !args.peers.is_empty() {
-        let named = context.config.cluster.name_peers(args.peers);
-        named.map_err(|why| Failure::usage(format!("--peer: {why}")))?;
-    }
-    let why = "serve works on a directory, not on a server";
-    let data = context.directory(args.data_dir, why)?;
-    context.config.server.read_only = args.read_only || args.reader;
-    context.config.server.is_reader = args.reader;
-    context.config.server.adoption = match args.take_over {
-        true => storage::Adoption::Any,
-        false => storage::Adoption::Sealed,
-    };
-    let needs = [("--reader", args.reader), ("--take-over", args.take_over)];
-    if let Some((flag, _)) = needs.iter().find(|(_, is_given)| *is_given)
-        && context.config.storage.objects.is_none()
-    {
-        return Err(Failure::usage(format!(
-            "{flag} needs an object store: set objects of [storage], as s3://bucket/prefix"
-        )));
-    }
-    context.config.server.insecure_plaintext |= args.insecure_plaintext;
-    if !context.config.server.read_only {
-        context.config.check_anonymisers()?;
-    }
-    if !context.config.server.read_only && is_empty(&data) {
-        tell(format_args!(
-            "{} holds no store yet; creating a new, empty one",
-            data.display()
-        ));
-    }
-    let named = data.display().to_string();
-    let app = server::SharedApp::default();
-    let http = server::http(&context.config.server.http, app.clone(), move |url| {
-        println!("logmill serves {named} at {url}/");
-    })?;
-    let otlp_grpc = server::otlp_grpc(&context.config.server.otlp_grpc, app, |url| {
-        println!("OTLP exporters (gRPC): {url}");
-    })?;
-    let postgres = postgres::postgres(&context.config, |address| {
-        let (ip, port) = (address.ip(), address.port());
-        println!("PostgreSQL clients: psql -h {ip} -p {port} logmill");
-    })?;
-    let flight = flight::flight(&context.config, |uri| {
-        println!("Flight SQL clients: {uri}");
-    })?;
-    let mongo = mongo::mongo(&context.config)?;
-    let services = http.into_iter().chain(postgres).chain(flight).chain(mongo);
-    let services = services.chain(otlp_grpc);
-    #[cfg(feature = "kafka")]
-    let services = services.chain(crate::kafka::sources(&context.config)?);
-    let syslog = syslog::services(&context.config)?;
-    let services = services.chain(syslog).chain(relp::relp(&context.config)?);
-    let services = services.chain(fluent::fluent(&context.config)?);
-    serving::run(&context.config, &data, services.collect())
-}
-
-/// Checks whether a path does not exist or is an empty directory.
-fn is_empty(data: &Path) -> bool {
-    match std::fs::read_dir(data) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
-    }
 }
 
 fn show_config(config: &Config, origin: bool) -> Result<ExitCode> {

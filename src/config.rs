@@ -417,6 +417,8 @@ impl Config {
             index_rows_min: storage::INDEX_ROWS_MIN,
             streams: streams.collect(),
             adoption: self.server.adoption,
+            accounts_in: self.cluster.node.clone(),
+            address: self.cluster.url.clone(),
             grace_us: self.storage.objects_grace.micros(),
             local_bytes_max: Some(self.storage.local_bytes_max.0).filter(|bytes| *bytes > 0),
             ..storage::Config::default()

@@ -34,7 +34,7 @@ use self::topic::TopicFacts;
 use crate::config::Cluster;
 use crate::librdkafka::explained;
 
-pub(crate) use self::client::check;
+pub(crate) use self::client::{check, common};
 
 /// Time for room in the producer's queue: by default, that of a message that cannot be delivered.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);

@@ -57,6 +57,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// Returns its IP address.
+    pub(crate) fn ip(&self) -> IpAddr {
+        self.address.ip()
+    }
+
     /// Parses the address of an option; `None` for `off`.
     ///
     /// # Errors

@@ -34,6 +34,8 @@ mod librdkafka;
 mod listen;
 mod memory;
 mod mongo;
+#[cfg(feature = "kafka")]
+mod node;
 mod postgres;
 mod promql;
 mod quarantine;

@@ -105,6 +105,8 @@ pub(crate) struct QuarantineWork<'a> {
     pub(crate) config: &'a Config,
     /// `None` only counts what would be done.
     pub(crate) store: Option<&'a Store>,
+    /// Brings the columns of a batch of replayed items to those of the whole cluster.
+    pub(crate) agree: &'a dyn Fn(&mut Batch) -> storage::Result<()>,
     pub(crate) stop: &'a dyn Fn() -> bool,
     /// Receives the number of items done, now and then.
     pub(crate) progress: &'a dyn Fn(u64),
@@ -199,7 +201,8 @@ impl QuarantineWork<'_> {
             let replayed = attempt.seqs.len() as u64;
             let settled = match self.store {
                 Some(store) if replayed > 0 => {
-                    let batch = attempt.batch(stream, &now);
+                    let mut batch = attempt.batch(stream, &now);
+                    (self.agree)(&mut batch)?;
                     // A snapshot that is held makes the log thread copy the set of settled items.
                     drop(now);
                     settle(store, batch)?

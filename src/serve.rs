@@ -139,7 +139,7 @@ pub(crate) fn run(config: &Config, data: &Path, services: Vec<OpenService>) -> R
     if let Some(tls) = &tls {
         runtime.spawn(Arc::clone(tls).follow());
     }
-    let peers = Peers::of(&config.cluster, runtime.handle())?;
+    let peers = Peers::of(config, runtime.handle())?;
     let shards = ShardedIntake::of(config, &store, peers.as_ref(), runtime.handle())?;
     let intake: Arc<dyn Intake> = match &shards {
         Some(shards) => Arc::new(shards.clone()),

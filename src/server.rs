@@ -22,6 +22,7 @@ mod ingest;
 mod login;
 mod loki;
 mod metrics;
+mod nodes;
 mod origin;
 mod otlp_grpc;
 pub(crate) mod own_names;

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use query::{
-    AccountInfo, AuditInfo, Engine, EngineOptions, RollupUse, SourceInfo, StoreState, SystemInfo,
+    AccountInfo, AuditInfo, Engine, EngineOptions, RollupUse, ShardState, SourceInfo, StoreState,
+    SystemInfo,
 };
 use storage::{
     CacheSettings, Depot, JobEntry, JobLog, Name, Options, ReadOnlyStore, RealFs, Replaces,
-    RollupHook, S3Depot, S3Settings, SharedJournal, Store, SystemClock,
+    Replication, RollupHook, S3Depot, S3Settings, SharedJournal, Store, SystemClock,
 };
 
 use crate::access::Access;
@@ -75,7 +76,10 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
         let advice = "free some space; meanwhile, `logmill serve --read-only` answers queries";
         Failure::new(failure.code, format!("{failure}; {advice}"))
     })?;
-    check_concerns(&store, config)?;
+    // The servers of its shards check what a node cannot give by itself.
+    if !config.cluster.is_node() {
+        check_concerns(&store, config)?;
+    }
     Ok(store)
 }
 
@@ -107,16 +111,38 @@ pub(crate) fn depot(config: &Config, cached: Option<&Path>) -> Result<Option<Arc
     let Some(url) = &config.storage.objects else {
         return Ok(None);
     };
+    // A node keeps accounts and sessions in its own store, and no events.
+    if config.cluster.is_node() {
+        return Ok(None);
+    }
     let cache = cached.map(|data| CacheSettings {
         folder: data.join(FOLDER),
         memory_bytes: MEMORY_BYTES,
         disk_bytes: config.storage.cache_bytes_max.0,
     });
     let url = match config.cluster.shard {
-        Some(shard) => format!("{}/shards/{shard:04}", url.trim_end_matches('/')),
+        Some(shard) => format!("{}/{}", url.trim_end_matches('/'), shard_folder(shard)),
         None => url.clone(),
     };
     s3(S3Settings { url, cache }).map(Some)
+}
+
+/// Returns the folder of a shard in the object store of its cluster, and in the directory of a
+/// node.
+pub(crate) fn shard_folder(shard: u16) -> String {
+    format!("shards/{shard:04}")
+}
+
+/// Connects to the places of all shards of a cluster in the object store of the configuration.
+pub(crate) fn shard_depots(config: &Config) -> Result<Vec<Arc<dyn Depot>>> {
+    let Some(url) = &config.storage.objects else {
+        return Ok(Vec::new());
+    };
+    let url = url.trim_end_matches('/').to_owned();
+    let cluster = S3Depot::open(S3Settings { url, cache: None }).map_err(wrong_objects)?;
+    let shards = 0..config.cluster.shards;
+    let depots = shards.map(|shard| Arc::new(cluster.below(&shard_folder(shard))) as _);
+    Ok(depots.collect())
 }
 
 /// Connects to the place of the catalog of a cluster in the object store of the configuration, if
@@ -131,28 +157,48 @@ pub(crate) fn catalog_depot(config: &Config) -> Result<Option<Arc<dyn Depot>>> {
 }
 
 fn s3(settings: S3Settings) -> Result<Arc<dyn Depot>> {
-    let depot = S3Depot::open(settings);
-    let depot = depot.map_err(|why| Failure::config(format!("[storage] objects: {why}")))?;
+    let depot = S3Depot::open(settings).map_err(wrong_objects)?;
     Ok(Arc::new(depot))
+}
+
+fn wrong_objects(why: String) -> Failure {
+    Failure::config(format!("[storage] objects: {why}"))
 }
 
 /// Connects to the journal in Kafka, if the configuration names one. Only a writer needs it.
 #[cfg(feature = "kafka")]
 fn journal(config: &Config) -> Result<Option<Arc<dyn SharedJournal>>> {
-    if config.cluster.kafka.is_none() {
+    if config.cluster.kafka.is_none() || config.cluster.is_node() {
         return Ok(None);
     }
+    partition_journal(config).map(Some)
+}
+
+#[cfg(feature = "kafka")]
+fn partition_journal(config: &Config) -> Result<Arc<dyn SharedJournal>> {
     let settings = JournalSettings::of(&config.cluster)
         .map_err(|why| Failure::config(format!("[cluster] kafka_options: {why}")))?;
     let journal = PartitionJournal::open(settings)
         .map_err(|why| Failure::new(FAILED, format!("[cluster] kafka: {why}")))?;
-    Ok(Some(Arc::new(journal)))
+    Ok(Arc::new(journal))
+}
+
+/// Returns the replication of the journals of all shards, which are in one topic.
+#[cfg(feature = "kafka")]
+pub(crate) fn replication(config: &Config) -> Result<Replication> {
+    Ok(partition_journal(config)?.replication())
 }
 
 /// Returns no journal: the configuration is refused that names one.
 #[cfg(not(feature = "kafka"))]
 fn journal(_config: &Config) -> Result<Option<Arc<dyn SharedJournal>>> {
     Ok(None)
+}
+
+/// Returns no replication: the configuration is refused that names a journal.
+#[cfg(not(feature = "kafka"))]
+pub(crate) fn replication(_config: &Config) -> Result<Replication> {
+    Err(Failure::config("this program was built without Kafka"))
 }
 
 /// Returns the options of a store from the configuration.
@@ -232,6 +278,7 @@ pub(crate) struct StoreInfo {
     unwanted: Vec<Name>,
     maintenance: Option<JobLog>,
     access: Option<Arc<Access>>,
+    shards: Vec<ShardState>,
     /// Empty for a reader. A query that still runs does not keep a store open.
     store: Weak<Store>,
 }
@@ -251,6 +298,11 @@ impl StoreInfo {
             store: Arc::downgrade(store),
             ..Self::default()
         }
+    }
+
+    /// Adds the shards of the cluster.
+    pub(crate) fn with_shards(self, shards: Vec<ShardState>) -> Self {
+        Self { shards, ..self }
     }
 
     /// Adds the users and tokens, and the audit.
@@ -305,6 +357,9 @@ fn maintenance(data: &Path) -> JobLog {
 impl SystemInfo for StoreInfo {
     fn sources(&self) -> Vec<SourceInfo> {
         self.sources.clone()
+    }
+    fn shards(&self) -> Vec<ShardState> {
+        self.shards.clone()
     }
     fn last_error(&self) -> Option<String> {
         self.last_error.clone()

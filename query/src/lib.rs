@@ -56,7 +56,7 @@ pub use stats::{
 pub use tables::level::{RollupUse, make_cells};
 pub use tables::sharded::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns};
 pub use tables::system::{
-    AccountInfo, Arrived, AuditInfo, NoSystemInfo, SourceInfo, StoreState, SystemInfo,
+    AccountInfo, Arrived, AuditInfo, NoSystemInfo, ShardState, SourceInfo, StoreState, SystemInfo,
 };
 
 #[cfg(test)]

@@ -24,8 +24,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use query::ShardState;
 use storage::{
-    Ack, BackgroundPermit, Batch, Durability, EncodedBatch, Identity, Name, ShardKey,
+    Ack, BackgroundPermit, Batch, Durability, EncodedBatch, Identity, Name, Replication, ShardKey,
     SourcePosition, Store, WriteConcern,
 };
 use tokio::runtime::Handle;
@@ -52,9 +53,12 @@ pub(crate) struct ShardedIntake(Arc<Gateway>);
 #[derive(Debug)]
 struct Gateway {
     store: Arc<Store>,
-    /// The shard of the own store, and the number of all.
-    own: u16,
+    /// The shard of the own store; `None` for a node, whose own store has no events.
+    own: Option<u16>,
+    /// The number of all.
     shards: u16,
+    /// Replication of the journals of all shards, where the own store is none of them.
+    replication: Option<Replication>,
     catalog: SharedCatalog,
     owners: Arc<Owners>,
     lanes: Lanes,
@@ -66,6 +70,8 @@ struct Gateway {
     streams: Mutex<HashSet<Name>>,
     /// Ordered sources whose position all shards have.
     begun: Mutex<HashSet<String>>,
+    /// The shards when they were looked at last.
+    seen: Mutex<Vec<ShardState>>,
     runtime: Handle,
 }
 
@@ -81,29 +87,29 @@ impl ShardedIntake {
         peers: Option<&Peers>,
         runtime: &Handle,
     ) -> Result<Option<Self>> {
-        let (Some(own), shards) = (config.cluster.shard, config.cluster.shards) else {
-            return Ok(None);
-        };
-        if config.server.read_only {
+        let (own, shards) = (config.cluster.shard, config.cluster.shards);
+        let is_node = config.cluster.is_node();
+        if config.server.read_only || (own.is_none() && !is_node) {
             return Ok(None);
         }
         let id = store.snapshot().manifest().store_id.clone();
-        let servers = peers.map(Peers::servers).unwrap_or_default();
-        let owners = Arc::new(Owners::new(
-            servers,
-            shards,
-            (own, id.clone()),
-            runtime.clone(),
-        ));
+        let places = peers.map(Peers::of_shards).unwrap_or_default();
+        let own_store = own.map(|own| (own, id.clone()));
+        let owners = Arc::new(Owners::new(places, shards, own_store, runtime.clone()));
         let place: Box<dyn CatalogPlace> = match wiring::catalog_depot(config)? {
             Some(depot) => Box::new(ObjectCatalog(depot)),
-            None if own == 0 => Box::new(OwnCatalog(Arc::clone(store))),
+            None if own == Some(0) => Box::new(OwnCatalog(Arc::clone(store))),
             None => Box::new(FirstShard(Arc::clone(&owners))),
+        };
+        let replication = match is_node {
+            true => Some(wiring::replication(config)?),
+            false => None,
         };
         Ok(Some(Self(Arc::new(Gateway {
             store: Arc::clone(store),
             own,
             shards,
+            replication,
             catalog: SharedCatalog::new(place, shards, config),
             owners,
             lanes: Lanes::default(),
@@ -111,38 +117,36 @@ impl ShardedIntake {
             unnamed: (0..shards).map(|_| UnnamedLanes::of(&id)).collect(),
             streams: Mutex::default(),
             begun: Mutex::default(),
+            seen: Mutex::default(),
             runtime: runtime.clone(),
         }))))
     }
 
-    /// Returns the shard of this server, as it tells it to others.
-    pub(crate) fn info(&self) -> ShardInfo {
-        let (snapshot, status) = (self.0.store.snapshot(), self.0.store.status());
-        let manifest = snapshot.manifest();
-        let journal = status.journal.as_ref();
-        let behind = journal.map(|j| j.position.next_offset.saturating_sub(j.sealed_offset));
-        let full = status.disk_full.then(|| "its disk is full".to_owned());
-        let refused = status.journal.and_then(|journal| journal.error);
-        ShardInfo {
-            shard: self.0.own,
-            shards: self.0.shards,
-            store: manifest.store_id.clone(),
-            epoch: manifest.writer_epoch,
-            unsealed: snapshot.next_seq().saturating_sub(manifest.sealed_seq),
-            sealed_at_us: manifest.sealed_at_us,
-            behind,
-            error: status.poisoned.or(refused).or(status.seal_error).or(full),
-        }
+    /// Returns the shard of this server, as it tells it to others; `None` for a node.
+    pub(crate) fn info(&self) -> Option<ShardInfo> {
+        let shard = self.0.own?;
+        Some(ShardInfo::of(shard, self.0.shards, &self.0.store))
     }
 
-    /// Returns the shard of this server.
-    pub(crate) fn own(&self) -> u16 {
+    /// Returns the shard of this server; `None` for a node.
+    pub(crate) fn own(&self) -> Option<u16> {
         self.0.own
     }
 
     /// Returns the shards of the cluster as this server sees them.
     pub(crate) async fn status(&self) -> ClusterStatus {
         self.0.owners.status(self.info()).await
+    }
+
+    /// Returns the shards of the cluster as [`ShardedIntake::look`] has seen them last.
+    pub(crate) fn seen(&self) -> Vec<ShardState> {
+        self.0.seen.lock().clone()
+    }
+
+    /// Looks at the shards of the cluster. Blocks.
+    pub(crate) fn look(&self) {
+        let status = self.0.runtime.block_on(self.status());
+        *self.0.seen.lock() = status.shards();
     }
 
     /// Reads the catalog, so that batches need not wait for it, and creates its streams in the own
@@ -153,6 +157,16 @@ impl ShardedIntake {
         {
             tracing::debug!(%error, "the streams of the catalog are not created yet");
         }
+    }
+
+    /// Brings the columns of a batch for the own store into the catalog, and fits the batch to
+    /// them: a shard has no column of its own. Blocks.
+    ///
+    /// # Errors
+    /// If the catalog cannot be read or changed; then nothing of the batch may be stored.
+    pub(crate) fn agree(&self, batch: &mut Batch) -> storage::Result<()> {
+        self.0.catalog.agree(batch)?;
+        self.0.create_streams(&batch.stream)
     }
 
     /// Hands a part that another server has divided to the own store. Blocks.
@@ -220,7 +234,7 @@ impl Gateway {
         concern: WriteConcern,
         gathering: Arc<Gathering>,
     ) {
-        if shard != self.own {
+        if Some(shard) != self.own {
             return self.send(shard, part, concern, gathering);
         }
         let done = Arc::clone(&gathering);
@@ -287,19 +301,22 @@ impl Intake for ShardedIntake {
     }
 
     fn gives(&self, concern: WriteConcern) -> storage::Result<Durability> {
-        self.0.store.gives(concern)
+        match &self.0.replication {
+            Some(replication) => replication.gives(concern),
+            None => self.0.store.gives(concern),
+        }
     }
 
     fn submit(&self, batch: Batch, concern: WriteConcern, reply: Reply) -> storage::Result<()> {
         let gateway = &self.0;
-        gateway.store.gives(concern)?;
+        self.gives(concern)?;
         batch.validate()?;
         let is_keyed = matches!(batch.identity, Some(Identity::Key { .. }));
         let is_unnamed = batch.identity.is_none();
         gateway.begin_source(&batch)?;
         let mut parts = gateway.divide(batch)?;
         match parts.len() {
-            1 if parts[0].0 == gateway.own => {
+            1 if Some(parts[0].0) == gateway.own => {
                 let (shard, part) = parts.remove(0);
                 let shard = Some(shard);
                 let reply = move |outcome: storage::Result<Ack>| {
@@ -324,14 +341,17 @@ impl Intake for ShardedIntake {
     }
 
     fn positions(&self, producer: &str) -> storage::Result<Vec<SourcePosition>> {
-        let own = Intake::positions(&*self.0.store, producer)?;
-        let others = self.0.owners.positions(self.0.own, producer)?;
-        Ok(sources::common(own, others))
+        let gateway = &self.0;
+        let own = gateway.own.map(|_| gateway.store.source_states(producer));
+        let others = gateway.owners.positions(gateway.own, producer)?;
+        Ok(sources::common(own.into_iter().chain(others)))
     }
 
     fn producers(&self, prefix: &str) -> storage::Result<Vec<String>> {
-        let mut all = Intake::producers(&*self.0.store, prefix)?;
-        all.extend(self.0.owners.producers(self.0.own, prefix)?);
+        let mut all = self.0.owners.producers(self.0.own, prefix)?;
+        if self.0.own.is_some() {
+            all.extend(Intake::producers(&*self.0.store, prefix)?);
+        }
         all.sort_unstable();
         all.dedup();
         Ok(all)
@@ -343,7 +363,7 @@ impl Intake for ShardedIntake {
             body_hash: 0,
         };
         match ShardKey::home(&identity, self.0.shards) {
-            home if home == self.0.own => Intake::key_fingerprint(&*self.0.store, key),
+            home if Some(home) == self.0.own => Intake::key_fingerprint(&*self.0.store, key),
             home => self.0.owners.key_fingerprint(home, key),
         }
     }

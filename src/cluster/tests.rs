@@ -86,10 +86,8 @@ async fn serve(behaviour: Behaviour) -> (String, Heard) {
 }
 
 fn peers(urls: &[&str]) -> Peers {
-    let config = config::Cluster {
-        peers: urls.iter().map(|url| (*url).to_owned()).collect(),
-        ..config::Cluster::default()
-    };
+    let mut config = Config::default();
+    config.cluster.peers = urls.iter().map(|url| (*url).to_owned()).collect();
     let peers = Peers::of(&config, &Handle::current()).expect("no files to read");
     peers.expect("peers are named")
 }
@@ -119,7 +117,7 @@ async fn send(state: &Arc<dyn Peer>) -> (Vec<u8>, Option<query::Error>) {
 #[test]
 fn a_server_without_peers_has_none() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let none = Peers::of(&config::Cluster::default(), runtime.handle());
+    let none = Peers::of(&Config::default(), runtime.handle());
     assert!(none.expect("nothing to read").is_none());
 }
 

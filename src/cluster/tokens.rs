@@ -63,6 +63,11 @@ impl PeerTokens {
         }
     }
 
+    /// Returns the token of all peers.
+    pub(super) fn of_all(&self) -> Option<SecretString> {
+        self.of_all.clone()
+    }
+
     /// Returns the token of a peer.
     pub(super) fn of(&self, url: &str) -> Option<SecretString> {
         let own = self.of_one.iter().find(|(peer, _)| is_same(peer, url));

@@ -151,6 +151,14 @@ fn work<T: DeserializeOwned>(
     let mut work = QuarantineWork {
         config: &context.config,
         store: None,
+        agree: &|_| {
+            match context.config.cluster.shard {
+            None => Ok(()),
+            Some(_) => Err(storage::Error::Invalid {
+                what: "the columns of a shard are agreed upon with the others: start its server, and replay with --server URL".to_owned(),
+            }),
+        }
+        },
         stop: &|| false,
         progress: &progress,
     };

@@ -1,5 +1,8 @@
 //! The section `[cluster]`.
 
+mod node;
+mod own_shard;
+
 use std::path::PathBuf;
 
 use query::SHARDS_MAX;
@@ -68,6 +71,20 @@ pub(crate) struct Cluster {
     /// The shard of this server, from 0.
     #[serde(with = "own_shard")]
     pub(crate) shard: Option<u16>,
+    /// The consumer group of the nodes: a server with it is a node, and runs a server for each
+    /// shard that the group assigns to it.
+    pub(crate) group: Option<String>,
+    /// The host name or address at which other nodes reach the shards of this one; by default that
+    /// of `server.http`.
+    pub(crate) address: Option<String>,
+    /// The port of the first shard on each node. That of shard N is N higher.
+    pub(crate) shard_ports: u16,
+    /// URL at which others reach the server of a node's shard; set by `serve` alone.
+    #[serde(skip)]
+    pub(crate) url: Option<String>,
+    /// The directory of the node whose shard the server has; set by `serve` alone.
+    #[serde(skip)]
+    pub(crate) node: Option<PathBuf>,
     /// Some brokers of a Kafka cluster, `HOST:PORT,HOST:PORT`: the journal is in it, in place of
     /// the data directory.
     pub(crate) kafka: Option<String>,
@@ -92,6 +109,11 @@ impl Default for Cluster {
             ca_file: None,
             shards: 0,
             shard: None,
+            group: None,
+            address: None,
+            shard_ports: 7100,
+            url: None,
+            node: None,
             kafka: None,
             kafka_topic: "logmill.journal".to_owned(),
             kafka_partition: 0,
@@ -133,6 +155,7 @@ impl Cluster {
     /// Returns the first thing that is wrong with the shards, with its key.
     fn wrong_shards(&self) -> impl Iterator<Item = (&'static str, String)> {
         let wrong = match (self.shards, self.shard) {
+            _ if self.group.is_some() => self.wrong_node(),
             (0, None) => None,
             (0, Some(shard)) => Some((
                 "shard",
@@ -235,35 +258,6 @@ fn check_peer(url: &str) -> Result<(), String> {
         None => Err(format!(
             "{url:?} is not the URL of a server: write it as http://host:7070 or https://host:7070"
         )),
-    }
-}
-
-/// The number of a shard; an empty text stands for none where settings are shown.
-mod own_shard {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    #[expect(clippy::ref_option, reason = "serde's signature")]
-    pub(super) fn serialize<S: Serializer>(shard: &Option<u16>, to: S) -> Result<S::Ok, S::Error> {
-        match shard {
-            Some(shard) => to.serialize_u16(*shard),
-            None => to.serialize_str(""),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum WrittenShard {
-            Number(u16),
-            Text(String),
-        }
-        match WrittenShard::deserialize(from)? {
-            WrittenShard::Number(number) => Ok(Some(number)),
-            WrittenShard::Text(text) if text.is_empty() => Ok(None),
-            WrittenShard::Text(text) => Err(serde::de::Error::custom(format!(
-                "shard: {text:?} is no number of a shard"
-            ))),
-        }
     }
 }
 

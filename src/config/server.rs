@@ -98,6 +98,19 @@ impl Server {
         self.has_postgres = true;
     }
 
+    /// Leaves the listener at an address for other servers alone.
+    pub(crate) fn listen_for_peers(&mut self, address: &str) {
+        address.clone_into(&mut self.http);
+        for listener in [
+            &mut self.postgres,
+            &mut self.flight,
+            &mut self.mongo,
+            &mut self.otlp_grpc,
+        ] {
+            "off".clone_into(listener);
+        }
+    }
+
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         let hosts = self.hosts.iter().map(|host| check_host(host));
         problems.extend(

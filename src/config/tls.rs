@@ -19,6 +19,11 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
+    /// Returns whether there is a certificate.
+    pub(crate) fn is_set(&self) -> bool {
+        self.cert.is_some()
+    }
+
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         if self.cert.is_some() != self.key.is_some() {
             problems.push("[tls] cert and key belong together: set both or neither".into());

@@ -89,6 +89,14 @@ pub(crate) fn check(cluster: &Cluster) -> Result<(), String> {
     with(cluster, value).map(drop)
 }
 
+/// Returns the options that all clients of a section have, with their secrets.
+///
+/// # Errors
+/// If a secret cannot be read, or librdkafka does not take an option.
+pub(crate) fn common(cluster: &Cluster) -> Result<ClientConfig, String> {
+    of(cluster).map(|clients| clients.common)
+}
+
 /// Returns the clients of a section, with their secrets.
 ///
 /// # Errors

@@ -15,6 +15,7 @@ use storage::{Arrived, Name, ShardKey, Snapshot};
 
 use super::{Serving, Share};
 use crate::access::{Action, Principal, Target};
+use crate::cluster::ShardedIntake;
 use crate::wiring::StoreInfo;
 
 /// A client of a request: a principal within its share. There is no other way to ask a question.
@@ -81,7 +82,9 @@ impl Serving {
         let mut info = StoreInfo::of_store(&self.store, self.scrub.last_error.lock().clone());
         self.sources.add_to(&mut info.sources);
         self.arrivals.add_to(&mut info.sources);
-        info.with_access(&self.access)
+        let shards = self.shards.as_ref().map(ShardedIntake::seen);
+        info.with_shards(shards.unwrap_or_default())
+            .with_access(&self.access)
     }
 
     /// Returns a state of the store alone, for questions that must agree with each other.

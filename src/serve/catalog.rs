@@ -1,4 +1,4 @@
-//! The catalog of a cluster as a service: read again and again, until the server stops.
+//! The catalog and the shards of a cluster, looked at again and again until the server stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use crate::failure::Result;
 
 /// Time between two readings.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Readings of the catalog for one look at the shards.
+const READINGS: u32 = 5;
 
 /// Follows the catalog of a server that has a shard.
 pub(super) struct FollowCatalog(pub(super) Arc<Serving>);
@@ -21,8 +23,14 @@ impl Service for FollowCatalog {
         let Some(shards) = &self.0.shards else {
             return Ok(());
         };
-        while !self.0.stop.wait(INTERVAL) {
+        for reading in 0_u32.. {
             shards.follow_catalog();
+            if reading.is_multiple_of(READINGS) {
+                shards.look();
+            }
+            if self.0.stop.wait(INTERVAL) {
+                break;
+            }
         }
         Ok(())
     }

@@ -19,14 +19,18 @@ use super::answer;
 use super::app::App;
 use super::login;
 use super::loki;
+use super::nodes;
 use super::own_names::OwnNames;
 use super::prometheus;
 use super::routes::{self, Found, Route};
 use super::shippers::ErrorForm;
-use crate::access::Principal;
+use crate::access::{Action, Principal, Target};
 use crate::held::held;
 use crate::listen::{Beyond, Peer};
 use crate::serve::{Client, Exceeded, Share};
+
+/// Beginning of the paths by which the servers of a cluster ask each other.
+const CLUSTER: &str = "/api/v1/cluster/";
 
 /// Maximum bytes of an error text that a library returned.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -145,20 +149,27 @@ impl Front {
     async fn admit(&self, head: &Parts) -> Admitted {
         self.own.check(head)?;
         check_framing(head)?;
-        match check_route(head)? {
+        let route = check_route(head)?;
+        nodes::check(&self.app.serving, head)?;
+        match route {
             Some(route) => login::admit(&self.app.serving.access, route, head).await,
             None => Ok(None),
         }
     }
 
-    /// Returns the share of a request. One that is refused counts for its address, and a probe in
-    /// no share, since a supervisor must not be refused.
+    /// Returns the share of a request. One that is refused counts for its address. A probe is in no
+    /// share, since a supervisor must not be refused, nor is a server of the cluster, which stands
+    /// for all its clients and has bounded what each of them takes.
     fn share(&self, head: &Parts, admitted: &Admitted) -> Result<Share, Exceeded> {
         let serving = &self.app.serving;
         if serving.access.is_open() || is_probe(head, admitted) {
             return Ok(Share::default());
         }
         let principal = admitted.as_ref().ok().and_then(Option::as_deref);
+        let is_cluster = head.uri.path().starts_with(CLUSTER);
+        if is_cluster && principal.is_some_and(|who| who.may(Action::TakeParts, Target::Store)) {
+            return Ok(Share::default());
+        }
         serving.shares.request(login::client_of(head), principal)
     }
 

@@ -5,6 +5,7 @@ mod durations;
 mod exposition;
 mod process;
 pub(super) mod requests;
+mod shards;
 mod shippers;
 mod sources;
 mod upkeep;
@@ -43,6 +44,9 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> 
     );
     if let Some(journal) = &status.journal {
         shared_journal(&mut text, journal);
+    }
+    if let Some(cluster) = &app.serving.shards {
+        shards::write(&mut text, &cluster.seen());
     }
     text.single(
         "logmill_poisoned",

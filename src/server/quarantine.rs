@@ -95,9 +95,11 @@ fn with_work<T>(
     asked: &QuarantineRequest<'_>,
     what: impl FnOnce(&QuarantineWork<'_>) -> Result<T>,
 ) -> Result<T> {
+    let shards = app.serving.shards.as_ref();
     what(&QuarantineWork {
         config: &app.serving.config,
         store: (!asked.dry_run).then_some(&*app.serving.store),
+        agree: &|batch| shards.map_or(Ok(()), |shards| shards.agree(batch)),
         stop: &|| app.serving.stop.is_set(),
         progress: &|_| (),
     })

@@ -30,14 +30,16 @@ mod current;
 mod files;
 mod garbage;
 mod mark;
+mod writer;
 
 pub use adopt::Adoption;
-pub(crate) use adopt::{Tenure, clear, settle};
+pub(crate) use adopt::{Newcomer, Tenure, clear, settle};
 pub(crate) use commit::{DepotOwner, Published, newest, pointer};
 pub(crate) use garbage::{Dropped, delete_orphans, earlier_bodies};
 #[cfg(test)]
 pub(crate) use mark::owner_id;
 pub(crate) use mark::{refuse_marked, refuse_without_depot};
+pub use writer::StoreWriter;
 
 #[cfg(test)]
 mod tests;

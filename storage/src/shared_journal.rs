@@ -70,7 +70,7 @@ impl Replication {
     /// # Errors
     /// [`Error::Invalid`] when the topic does not promise what the concern asks for: a write
     /// concern is never downgraded.
-    pub(crate) fn gives(&self, concern: WriteConcern) -> Result<Durability> {
+    pub fn gives(&self, concern: WriteConcern) -> Result<Durability> {
         let wanted = match concern.w {
             Copies::None => 0,
             Copies::AtLeast(copies) => copies,

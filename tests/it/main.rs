@@ -64,6 +64,7 @@ mod lock;
 mod loki;
 mod mongo;
 mod names;
+mod nodes;
 mod objects;
 mod operations;
 mod oracle;

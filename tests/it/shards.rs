@@ -3,11 +3,13 @@
 
 mod away;
 mod equal;
+mod lost_answers;
 mod motley;
 mod questions;
 mod ranges;
 mod refused;
 mod repeated;
+mod replayed;
 mod reused;
 mod rights;
 mod rollups;

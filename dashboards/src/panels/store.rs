@@ -197,4 +197,22 @@ pub const STORE: &[Panel] = &[
         sql: sql!("queries"),
         ..PANEL
     },
+    Panel {
+        name: "shards",
+        title: "Shards",
+        description: "Shards of the cluster with their servers, if the server is in one. The epoch counts starts and take-overs; the messages behind are those that a start would read.",
+        kind: PanelKind::Table,
+        at: (0, 51, 24, 6),
+        columns: &[
+            column("shard", "Shard"),
+            column("server", "Server"),
+            column("epoch", "Epoch"),
+            column("unsealed", "Not sealed"),
+            column("behind", "Messages behind"),
+            column("sealed_at", "Last seal").unit("dateTimeAsIso"),
+            column("error", "Error"),
+        ],
+        sql: sql!("shards"),
+        ..PANEL
+    },
 ];

@@ -113,6 +113,25 @@ pub struct StoreState {
     pub disk: DiskForecast,
 }
 
+/// A shard of the cluster, as this server saw it last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShardState {
+    /// Its number.
+    pub shard: u16,
+    /// URL of its server, or `this server`.
+    pub server: Option<String>,
+    /// The epoch of its writer: the number of its starts and take-overs.
+    pub epoch: Option<u32>,
+    /// Sequence numbers that are not sealed.
+    pub unsealed: Option<u64>,
+    /// Messages of a shared journal that a start would read.
+    pub behind: Option<u64>,
+    /// Time of the last seal, microseconds since 1970.
+    pub sealed_at_us: Option<i64>,
+    /// The reason for which it takes no batches, or is not found.
+    pub error: Option<String>,
+}
+
 /// State that a snapshot does not have. Every method returns nothing by default.
 pub trait SystemInfo: Send + Sync + Debug {
     /// Returns the ordered sources with their positions.
@@ -137,6 +156,11 @@ pub trait SystemInfo: Send + Sync + Debug {
 
     /// Returns the latest failed logins and changes of accounts, oldest first.
     fn audit(&self) -> Vec<AuditInfo> {
+        Vec::new()
+    }
+
+    /// Returns the shards of the cluster, in their order.
+    fn shards(&self) -> Vec<ShardState> {
         Vec::new()
     }
 
@@ -198,7 +222,7 @@ fn seen(table: &str, batch: RecordBatch, view: &SystemInputs<'_>) -> Result<Reco
 }
 
 /// Tables of the schema `system`.
-pub(crate) const TABLES: [&str; 15] = [
+pub(crate) const TABLES: [&str; 16] = [
     "audit",
     "disk",
     "erasures",
@@ -209,6 +233,7 @@ pub(crate) const TABLES: [&str; 15] = [
     "quarantine",
     "queries",
     "rollups",
+    "shards",
     "sources",
     "store",
     "streams",
@@ -237,6 +262,7 @@ pub(crate) fn table(name: &str, view: &SystemInputs<'_>) -> Result<Option<Arc<dy
         "tiles" => rollups::tiles(view),
         "rollups" => rollups::rollups(view),
         "queries" => queries(view),
+        "shards" => shards(view),
         "sources" => sources(view),
         "maintenance" => upkeep::maintenance(&view.system.maintenance()),
         "store" => store::store(view),
@@ -342,6 +368,19 @@ fn sources(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
         int("refused", count(|a| a.refused)),
         int("bytes", count(|a| a.bytes)),
         stamp("last_at", of(&rows, |s| s.arrived.as_ref()?.last_us)),
+    ]
+}
+
+fn shards(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
+    let rows = view.system.shards();
+    vec![
+        int("shard", of(&rows, |s| Some(u64::from(s.shard)))),
+        text("server", of(&rows, |s| s.server.clone())),
+        int("epoch", of(&rows, |s| s.epoch.map(u64::from))),
+        int("unsealed", of(&rows, |s| s.unsealed)),
+        int("behind", of(&rows, |s| s.behind)),
+        stamp("sealed_at", of(&rows, |s| s.sealed_at_us)),
+        text("error", of(&rows, |s| s.error.clone())),
     ]
 }
 

@@ -100,16 +100,89 @@ fn after_some(error: Error, acks: &[Ack]) -> Error {
         .filter_map(|ack| ack.shard)
         .map(|shard| shard.to_string())
         .collect();
+    let why = match error {
+        Error::Overloaded { what } => what,
+        other => other.to_string(),
+    };
     Error::Unknown {
-        what: format!(
-            "{error}; the parts of shard {} are stored",
-            shards.join(", ")
-        ),
+        what: format!("{why}; the parts of shard {} are stored", shards.join(", ")),
     }
 }
 
 impl std::fmt::Debug for Gathering {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gathering").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack() -> Ack {
+        Ack {
+            accepted: 1,
+            quarantined: 0,
+            first_seq: Some(0),
+            last_seq: Some(0),
+            duplicate: false,
+            shard: None,
+        }
+    }
+
+    fn busy() -> Error {
+        let what = "busy".to_owned();
+        Error::Overloaded { what }
+    }
+
+    fn wrong() -> Error {
+        let what = "wrong".to_owned();
+        Error::Invalid { what }
+    }
+
+    fn unknown() -> Error {
+        let what = "lost".to_owned();
+        Error::Unknown { what }
+    }
+
+    /// Returns the outcome of a batch with these parts, in any order.
+    fn outcome(parts: Vec<storage::Result<Ack>>) -> storage::Result<Vec<Ack>> {
+        let (tell, told) = std::sync::mpsc::channel();
+        let reply: Reply = Box::new(move |outcome| tell.send(outcome).expect("the test waits"));
+        let gathering = Gathering::of(parts.len(), reply);
+        for (shard, part) in (0..).zip(parts).collect::<Vec<_>>().into_iter().rev() {
+            told.try_recv().expect_err("not before the last part");
+            gathering.done(shard, part);
+        }
+        told.recv().expect("an outcome")
+    }
+
+    #[test]
+    fn a_refusal_for_now_is_an_unknown_outcome_once_a_part_is_stored() {
+        let acks = outcome(vec![Ok(ack()), Ok(ack())]).expect("stored");
+        let shards: Vec<Option<u16>> = acks.iter().map(|ack| ack.shard).collect();
+        assert_eq!(shards, [Some(0), Some(1)]);
+        let refused = outcome(vec![Err(busy()), Err(busy())]).expect_err("refused");
+        assert_eq!(refused.kind(), Kind::Overloaded, "nothing is stored");
+        for parts in [vec![Ok(ack()), Err(busy())], vec![Err(busy()), Ok(ack())]] {
+            let refused = outcome(parts).expect_err("refused");
+            assert_eq!(refused.kind(), Kind::Disk, "{refused}");
+            assert!(refused.to_string().contains("are stored"), "{refused}");
+        }
+        // The parts of a batch whose home was stored before.
+        let (tell, told) = std::sync::mpsc::channel();
+        let reply: Reply = Box::new(move |outcome| tell.send(outcome).expect("the test waits"));
+        Gathering::joined(vec![ack()], reply)(Err(busy()));
+        let refused = told.recv().expect("told").expect_err("refused");
+        assert_eq!(refused.kind(), Kind::Disk, "{refused}");
+    }
+
+    #[test]
+    fn the_error_that_tells_most_is_told() {
+        let told = |parts| outcome(parts).expect_err("refused").kind();
+        assert_eq!(told(vec![Err(busy()), Err(unknown())]), Kind::Disk);
+        assert_eq!(told(vec![Err(wrong()), Err(unknown())]), Kind::Disk);
+        assert_eq!(told(vec![Err(busy()), Err(wrong())]), Kind::Invalid);
+        assert_eq!(told(vec![Ok(ack()), Err(wrong())]), Kind::Invalid);
     }
 }

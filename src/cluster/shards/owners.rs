@@ -15,10 +15,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use storage::{Error, SourcePosition};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::status::ShardInfo;
 use crate::cluster::calls::PeerServer;
+use crate::cluster::places::PeerPlace;
 use crate::cluster::{SHARD, SOURCES};
 
 /// Time for a question to another server.
@@ -27,11 +28,16 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Time after an answer in which a server is taken to be there.
 const ALIVE_FOR: Duration = Duration::from_millis(200);
 
+/// Time for which a batch waits for the server of a shard that is being moved to another node.
+const MOVED_WITHIN: Duration = Duration::from_secs(10);
+/// Pause between two looks for it.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 /// The servers of the other shards. Each tells its shard when it is asked, and what it has told is
 /// remembered until it tells otherwise.
 #[derive(Debug)]
 pub(in crate::cluster) struct Owners {
-    pub(super) servers: Vec<Arc<PeerServer>>,
+    pub(super) places: Vec<PeerPlace>,
     pub(super) shards: u16,
     known: Mutex<HashMap<u16, (Arc<PeerServer>, Instant)>>,
     /// The store of each shard that was seen first.
@@ -40,18 +46,18 @@ pub(in crate::cluster) struct Owners {
 }
 
 impl Owners {
-    /// Returns the servers of a cluster of which the own store is a shard.
+    /// Returns the servers of a cluster; `own` is the shard of the own store, and its id.
     pub(super) fn new(
-        servers: &[Arc<PeerServer>],
+        places: Vec<PeerPlace>,
         shards: u16,
-        own: (u16, String),
+        own: Option<(u16, String)>,
         runtime: Handle,
     ) -> Self {
         Self {
-            servers: servers.to_vec(),
+            places,
             shards,
             known: Mutex::default(),
-            stores: Mutex::new(HashMap::from([own])),
+            stores: Mutex::new(own.into_iter().collect()),
             runtime,
         }
     }
@@ -64,35 +70,55 @@ impl Owners {
         if let Some((server, _)) = self.known.lock().get(&shard) {
             return Ok(Arc::clone(server));
         }
-        let asked = self.servers.iter().map(|server| async move {
-            let told = within(server.get::<ShardInfo>(SHARD)).await;
-            (server, told)
-        });
+        let may_have = |place: &&PeerPlace| place.shard().is_none_or(|of| of == shard);
+        let asked = self.places.iter().filter(may_have).map(told);
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut silent = Vec::new();
-        while let Some((server, told)) = asked.next().await {
-            match told {
-                Ok(told) if told.shards == self.shards => {
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok((server, told)) if told.shards == self.shards => {
                     let is_wanted = told.shard == shard;
-                    match self.note(server, told) {
-                        Ok(()) if is_wanted => return Ok(Arc::clone(server)),
+                    match self.note(&server, told) {
+                        Ok(()) if is_wanted => return Ok(server),
                         Ok(()) => {}
                         Err(why) => silent.push(why),
                     }
                 }
-                Ok(told) => silent.push(format!(
+                Ok((server, told)) => silent.push(format!(
                     "{} is in a cluster of {} shards, and this server in one of {}",
                     server.name(),
                     told.shards,
                     self.shards
                 )),
-                Err(why) => silent.push(format!("{}: {why}", server.name())),
+                Err(why) => silent.push(why),
             }
         }
         Err(match silent.is_empty() {
             true => format!("no server among the peers has shard {shard}"),
             false => format!("shard {shard} is not found: {}", silent.join("; ")),
         })
+    }
+
+    /// Returns the time up to which a batch waits for a shard without a server; the present, where
+    /// shards stay where they are.
+    pub(super) fn moved_until(&self) -> Instant {
+        match self.may_move() {
+            true => Instant::now() + MOVED_WITHIN,
+            false => Instant::now(),
+        }
+    }
+
+    fn may_move(&self) -> bool {
+        self.places.iter().any(|place| place.shard().is_some())
+    }
+
+    /// Waits before a shard is looked for again. Returns whether it is.
+    pub(super) async fn look_again(&self, until: Instant) -> bool {
+        let is_due = Instant::now() < until;
+        if is_due {
+            sleep(LOOK_AGAIN).await;
+        }
+        is_due
     }
 
     /// Notes the shard that a server has told.
@@ -114,11 +140,23 @@ impl Owners {
         Ok(())
     }
 
-    /// Returns the server of a shard that was there a moment ago.
+    /// Returns the server of a shard that was there a moment ago. Waits for one that is being
+    /// moved.
     ///
     /// # Errors
     /// As [`Owners::find`].
     pub(super) async fn find_alive(&self, shard: u16) -> Result<Arc<PeerServer>, String> {
+        let until = self.moved_until();
+        loop {
+            match self.try_find_alive(shard).await {
+                Ok(server) => return Ok(server),
+                Err(why) if !self.look_again(until).await => return Err(why),
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn try_find_alive(&self, shard: u16) -> Result<Arc<PeerServer>, String> {
         let known = self.known.lock().get(&shard).cloned();
         let Some((server, at)) = known else {
             return self.find(shard).await;
@@ -150,7 +188,27 @@ impl Owners {
 
     /// Forgets the server of a shard: it has told that it has another.
     pub(super) fn forget(&self, shard: u16) {
-        self.known.lock().remove(&shard);
+        let known = self.known.lock().remove(&shard);
+        if let Some((server, _)) = known {
+            self.places.iter().for_each(|place| place.forget(&server));
+        }
+    }
+
+    /// Looks for the server of a shard anew next time, if it may be another one: this one is
+    /// silent.
+    pub(super) fn doubt(&self, shard: u16) {
+        if self.may_move() {
+            self.forget(shard);
+        }
+    }
+
+    /// Looks for the server of a shard anew next time, if it may be another one: this one refuses
+    /// what its successor may take. One that is cut off from the journal does not know of it.
+    pub(super) fn note_refusal(&self, shard: u16) {
+        let mut places = self.places.iter();
+        if places.any(|place| place.shard() == Some(shard) && place.is_old()) {
+            self.forget(shard);
+        }
     }
 
     /// Returns the reason for which a shard does not answer. Its server is looked for anew next
@@ -231,7 +289,7 @@ impl Owners {
     /// Returns what each other shard than `own` knows of a source, in any order. Blocks.
     pub(super) fn positions(
         self: &Arc<Self>,
-        own: u16,
+        own: Option<u16>,
         producer: &str,
     ) -> storage::Result<Vec<Vec<SourcePosition>>> {
         let producer = utf8_percent_encode(producer, NON_ALPHANUMERIC);
@@ -248,7 +306,7 @@ impl Owners {
     /// Returns the sources of other shards than `own` whose names begin with `prefix`. Blocks.
     pub(super) fn producers(
         self: &Arc<Self>,
-        own: u16,
+        own: Option<u16>,
         prefix: &str,
     ) -> storage::Result<Vec<String>> {
         let prefix = utf8_percent_encode(prefix, NON_ALPHANUMERIC);
@@ -256,13 +314,13 @@ impl Owners {
         Ok(self.of_others::<Vec<String>>(own, &path)?.concat())
     }
 
-    fn of_others<T>(self: &Arc<Self>, own: u16, path: &str) -> storage::Result<Vec<T>>
+    fn of_others<T>(self: &Arc<Self>, own: Option<u16>, path: &str) -> storage::Result<Vec<T>>
     where
         T: DeserializeOwned + Send + 'static,
     {
         let (this, path) = (Arc::clone(self), path.to_owned());
         let told = self.wait_for(async move {
-            let others = (0..this.shards).filter(|shard| *shard != own);
+            let others = (0..this.shards).filter(|shard| Some(*shard) != own);
             let asked = others.map(|shard| {
                 let (this, path) = (&this, &path);
                 async move {
@@ -312,6 +370,22 @@ impl From<SourcePosition> for ToldPosition {
 impl From<ToldPosition> for SourcePosition {
     fn from(ToldPosition { to, content }: ToldPosition) -> Self {
         Self { to, content }
+    }
+}
+
+/// Asks the server at a place for its shard.
+///
+/// # Errors
+/// A sentence that names the server, if it does not tell its shard.
+async fn told(place: &PeerPlace) -> Result<(Arc<PeerServer>, ShardInfo), String> {
+    let server = place.server().await;
+    let server = server.map_err(|why| format!("{}: {why}", place.name()))?;
+    match within(server.get::<ShardInfo>(SHARD)).await {
+        Ok(told) => Ok((server, told)),
+        Err(why) => {
+            place.forget(&server);
+            Err(format!("{}: {why}", server.name()))
+        }
     }
 }
 

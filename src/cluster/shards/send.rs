@@ -51,6 +51,14 @@ pub(crate) enum PartRefusal {
     },
 }
 
+/// The outcome of an attempt to send a part.
+enum SentPart {
+    Decided(storage::Result<Ack>),
+    /// The server has another shard now.
+    Moved,
+    NotTaken(Error),
+}
+
 impl From<&Error> for PartRefusal {
     fn from(error: &Error) -> Self {
         match error {
@@ -142,7 +150,7 @@ impl Gateway {
         });
     }
 
-    /// Sends a part once. Returns its outcome.
+    /// Sends a part once, when its shard has a server. Returns its outcome.
     pub(super) async fn sent(
         &self,
         shard: u16,
@@ -150,30 +158,54 @@ impl Gateway {
         concern: WriteConcern,
     ) -> storage::Result<Ack> {
         let path = format!("{BATCHES}?shard={shard}&w={}&j={}", concern.w, concern.j);
-        // A server that has another shard now has taken nothing: its successor is asked.
-        for _ in 0..2 {
-            let server = self.owners.find(shard).await;
-            let server = server.map_err(|what| Error::Overloaded { what })?;
-            let place = format!("shard {shard} at {}", server.name());
-            match answer(&server, &path, part.clone()).await {
-                Ok(PartAnswer::Stored(ack)) => {
-                    self.owners.note_alive(shard);
-                    return Ok(ack);
-                }
-                Ok(PartAnswer::Refused(refusal)) => return Err(refusal.error(&place)),
-                Ok(PartAnswer::OtherShard) => self.owners.forget(shard),
-                Err(CallFailure::NotTaken(why)) => {
-                    self.owners.forget(shard);
-                    return Err(PartRefusal::ForNow { what: why }.error(&place));
-                }
-                Err(CallFailure::Unknown(why)) => {
-                    return Err(PartRefusal::Unknown { what: why }.error(&place));
-                }
+        let until = self.owners.moved_until();
+        let mut has_moved = false;
+        loop {
+            let not_taken = match self.sent_now(shard, &path, part.clone()).await {
+                SentPart::Decided(outcome) => return outcome,
+                // The successor of a server is asked at once.
+                SentPart::Moved if !std::mem::replace(&mut has_moved, true) => continue,
+                SentPart::Moved => Error::Overloaded {
+                    what: format!("shard {shard} is being moved"),
+                },
+                SentPart::NotTaken(error) => error,
+            };
+            if !self.owners.look_again(until).await {
+                return Err(not_taken);
             }
         }
-        Err(Error::Overloaded {
-            what: format!("shard {shard} is being moved"),
-        })
+    }
+
+    async fn sent_now(&self, shard: u16, path: &str, part: Bytes) -> SentPart {
+        let server = match self.owners.find(shard).await {
+            Ok(server) => server,
+            Err(what) => return SentPart::NotTaken(Error::Overloaded { what }),
+        };
+        let place = format!("shard {shard} at {}", server.name());
+        match answer(&server, path, part).await {
+            Ok(PartAnswer::Stored(ack)) => {
+                self.owners.note_alive(shard);
+                SentPart::Decided(Ok(ack))
+            }
+            Ok(PartAnswer::Refused(refusal)) => {
+                if let PartRefusal::ForNow { .. } | PartRefusal::Unknown { .. } = refusal {
+                    self.owners.note_refusal(shard);
+                }
+                SentPart::Decided(Err(refusal.error(&place)))
+            }
+            Ok(PartAnswer::OtherShard) => {
+                self.owners.forget(shard);
+                SentPart::Moved
+            }
+            Err(CallFailure::NotTaken(why)) => {
+                self.owners.forget(shard);
+                SentPart::NotTaken(PartRefusal::ForNow { what: why }.error(&place))
+            }
+            Err(CallFailure::Unknown(why)) => {
+                self.owners.doubt(shard);
+                SentPart::Decided(Err(PartRefusal::Unknown { what: why }.error(&place)))
+            }
+        }
     }
 }
 

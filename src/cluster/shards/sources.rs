@@ -23,14 +23,13 @@ impl Gateway {
         if self.begun.lock().contains(producer) {
             return Ok(());
         }
-        let own = self.store.source_states(producer);
+        let own = self
+            .own
+            .map(|own| (own, self.store.source_states(producer)));
         let others = self.owners.positions(self.own, producer)?;
-        let shards = (0..self.shards).filter(|shard| *shard != self.own);
-        let states = std::iter::once((self.own, own)).chain(shards.zip(others));
-        let states: Vec<_> = states.collect();
-        let (known, unknown): (Vec<_>, Vec<_>) = states
-            .into_iter()
-            .partition(|(_, states)| !states.is_empty());
+        let shards = (0..self.shards).filter(|shard| Some(*shard) != self.own);
+        let states = own.into_iter().chain(shards.zip(others));
+        let (known, unknown): (Vec<_>, Vec<_>) = states.partition(|(_, states)| !states.is_empty());
         if *from > 0 && !known.is_empty() && !unknown.is_empty() {
             return Err(Error::Gap {
                 producer: producer.clone(),
@@ -80,12 +79,8 @@ impl Gateway {
 
 /// Returns the states of a source that all shards have reached: those of the shard that has taken
 /// least, if all know the source.
-pub(super) fn common(
-    own: Vec<SourcePosition>,
-    others: Vec<Vec<SourcePosition>>,
-) -> Vec<SourcePosition> {
+pub(super) fn common(all: impl Iterator<Item = Vec<SourcePosition>>) -> Vec<SourcePosition> {
     let end = |states: &Vec<SourcePosition>| states.last().map(|state| state.to);
-    let all = std::iter::once(own).chain(others);
     let mut least = all.min_by_key(end).unwrap_or_default();
     // A note that the source begins is no state that it has reached.
     least.retain(|state| state.to > 0);

@@ -1,7 +1,9 @@
 //! The state of a cluster: its shards with their servers.
 
 use futures::future::join_all;
+use query::ShardState;
 use serde::{Deserialize, Serialize};
+use storage::Store;
 
 use super::owners::{Owners, within};
 use crate::cluster::SHARD;
@@ -24,6 +26,28 @@ pub(crate) struct ShardInfo {
     pub(crate) behind: Option<u64>,
     /// The reason for which it takes no batches, or does not seal them.
     pub(crate) error: Option<String>,
+}
+
+impl ShardInfo {
+    /// Returns the shard that a store is.
+    pub(super) fn of(shard: u16, shards: u16, store: &Store) -> Self {
+        let (snapshot, status) = (store.snapshot(), store.status());
+        let manifest = snapshot.manifest();
+        let journal = status.journal.as_ref();
+        let behind = journal.map(|j| j.position.next_offset.saturating_sub(j.sealed_offset));
+        let full = status.disk_full.then(|| "its disk is full".to_owned());
+        let refused = status.journal.and_then(|journal| journal.error);
+        Self {
+            shard,
+            shards,
+            store: manifest.store_id.clone(),
+            epoch: manifest.writer_epoch,
+            unsealed: snapshot.next_seq().saturating_sub(manifest.sealed_seq),
+            sealed_at_us: manifest.sealed_at_us,
+            behind,
+            error: status.poisoned.or(refused).or(status.seal_error).or(full),
+        }
+    }
 }
 
 /// The shards of a cluster, as one server sees them.
@@ -51,6 +75,33 @@ pub(crate) struct SeenShard {
 }
 
 impl ClusterStatus {
+    /// Returns all shards in their order, those without a server among them.
+    pub(super) fn shards(&self) -> Vec<ShardState> {
+        (0..self.shards).map(|shard| self.shard(shard)).collect()
+    }
+
+    fn shard(&self, shard: u16) -> ShardState {
+        let has = |server: &&SeenShard| server.told.as_ref().is_some_and(|t| t.shard == shard);
+        let server = self.servers.iter().find(has);
+        let told = server.and_then(|server| Some((server, server.told.as_ref()?)));
+        let Some((server, told)) = told else {
+            return ShardState {
+                shard,
+                error: Some("no server has it".to_owned()),
+                ..ShardState::default()
+            };
+        };
+        ShardState {
+            shard,
+            server: Some(server.url.clone()),
+            epoch: Some(told.epoch),
+            unsealed: Some(told.unsealed),
+            behind: told.behind,
+            sealed_at_us: Some(told.sealed_at_us),
+            error: told.error.clone().or_else(|| server.error.clone()),
+        }
+    }
+
     /// Returns whether each shard has a server that stores.
     pub(crate) fn is_whole(&self) -> bool {
         let has_error = |server: &SeenShard| {
@@ -62,10 +113,19 @@ impl ClusterStatus {
 }
 
 impl Owners {
-    /// Returns all servers as they are seen, `own` among them.
-    pub(super) async fn status(&self, own: ShardInfo) -> ClusterStatus {
-        let asked = self.servers.iter().map(|server| async move {
-            let told = within(server.get::<ShardInfo>(SHARD)).await;
+    /// Returns all servers as they are seen, `own` among them if this server has a shard.
+    pub(super) async fn status(&self, own: Option<ShardInfo>) -> ClusterStatus {
+        let asked = self.places.iter().map(|place| async move {
+            let (url, told) = match place.server().await {
+                Ok(server) => {
+                    let told = within(server.get::<ShardInfo>(SHARD)).await;
+                    if told.is_err() {
+                        place.forget(&server);
+                    }
+                    (server.name().to_owned(), told)
+                }
+                Err(why) => (place.name(), Err(why)),
+            };
             let (told, error) = match told {
                 Ok(told) => {
                     let error = (told.shards != self.shards)
@@ -74,19 +134,15 @@ impl Owners {
                 }
                 Err(why) => (None, Some(why)),
             };
-            SeenShard {
-                url: server.name().to_owned(),
-                told,
-                error,
-            }
+            SeenShard { url, told, error }
         });
-        let own = SeenShard {
+        let own = own.map(|told| SeenShard {
             url: "this server".to_owned(),
-            told: Some(own),
+            told: Some(told),
             error: None,
-        };
+        });
         let mut servers = join_all(asked).await;
-        servers.push(own);
+        servers.extend(own);
         let shard = |server: &SeenShard| server.told.as_ref().map(|told| told.shard);
         servers.sort_by_key(|server| shard(server).map_or((1, 0), |shard| (0, shard)));
         let has = |wanted: &u16| {

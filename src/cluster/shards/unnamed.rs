@@ -90,8 +90,9 @@ impl Gateway {
         concern: WriteConcern,
         reply: Reply,
     ) {
-        let (own, others): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|(shard, _)| *shard == self.own);
+        let (own, others): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .partition(|(shard, _)| Some(*shard) == self.own);
         let room = |(shard, part): (u16, Batch)| {
             let bytes = part.events.get_array_memory_size();
             Ok((shard, part, self.room(shard, bytes)?))

@@ -29,8 +29,10 @@ const CATALOG_BYTES_MAX: usize = 64 << 20;
 
 /// `GET /api/v1/cluster/shard`
 pub(super) async fn info(State(app): State<Arc<App>>) -> Response {
-    match own(&app) {
-        Ok(shards) => answer::json(StatusCode::OK, &shards.info()),
+    let info = own(&app).map(ShardedIntake::info);
+    match info {
+        Ok(Some(info)) => answer::json(StatusCode::OK, &info),
+        Ok(None) => *no_shard(),
         Err(refused) => *refused,
     }
 }
@@ -53,7 +55,7 @@ pub(super) async fn take(
     let taken = async {
         let shards = own(&app)?.clone();
         let asked = parameters.get("shard").and_then(|shard| shard.parse().ok());
-        if asked != Some(shards.own()) {
+        if asked.is_none() || asked != shards.own() {
             return Ok(PartAnswer::OtherShard);
         }
         let text = |name| parameters.get(name).map(String::as_str);
@@ -127,7 +129,7 @@ pub(super) async fn catalog(State(app): State<Arc<App>>) -> Response {
 /// `PUT /api/v1/cluster/catalog`: replaces the catalog if it is still the expected one. The
 /// answer tells whether it was.
 pub(super) async fn change_catalog(State(app): State<Arc<App>>, body: Body) -> Response {
-    let is_first = own(&app).map(|shards| shards.own() == 0);
+    let is_first = own(&app).map(|shards| shards.own() == Some(0));
     match is_first {
         Ok(true) => {}
         Ok(false) => return answer::bad_request("the server of shard 0 has the catalog"),
@@ -151,10 +153,12 @@ pub(super) async fn change_catalog(State(app): State<Arc<App>>, body: Body) -> R
 }
 
 fn own(app: &App) -> Result<&ShardedIntake, Box<Response>> {
-    app.serving.shards.as_ref().ok_or_else(|| {
-        let why = "this server has no shard of a cluster; set shards and shard of [cluster] there";
-        Box::new(answer::bad_request(why))
-    })
+    app.serving.shards.as_ref().ok_or_else(no_shard)
+}
+
+fn no_shard() -> Box<Response> {
+    let why = "this server has no shard of a cluster; set shards and shard of [cluster] there";
+    Box::new(answer::bad_request(why))
 }
 
 fn too_large(bytes_max: usize) -> Response {

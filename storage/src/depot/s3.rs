@@ -77,7 +77,7 @@ pub struct S3Depot {
     prefix: Path,
     store: Arc<dyn ObjectStore>,
     cache: Option<Arc<BlockCache>>,
-    requests: DepotThreads,
+    requests: Arc<DepotThreads>,
 }
 
 // The client of the object store would show its credentials.
@@ -110,7 +110,7 @@ impl S3Depot {
         prefix: Path,
         cache: Option<CacheSettings>,
     ) -> Result<Self, String> {
-        let requests = DepotThreads::start()?;
+        let requests = Arc::new(DepotThreads::start()?);
         let cache = match cache {
             Some(settings) => Some(Arc::new(BlockCache::open(&settings, url, &requests)?)),
             None => None,
@@ -122,6 +122,19 @@ impl S3Depot {
             cache,
             requests,
         })
+    }
+
+    /// Returns the depot of a folder below, which shares the client and has no cache.
+    #[must_use]
+    pub fn below(&self, folder: &str) -> Self {
+        let parts = folder.split('/').filter(|part| !part.is_empty());
+        Self {
+            url: format!("{}/{folder}", self.url),
+            prefix: parts.fold(self.prefix.clone(), |prefix, part| prefix.join(part)),
+            store: Arc::clone(&self.store),
+            cache: None,
+            requests: Arc::clone(&self.requests),
+        }
     }
 
     fn object(&self, name: &str) -> io::Result<RemoteObject> {

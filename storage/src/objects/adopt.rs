@@ -61,6 +61,16 @@ impl Tenure {
     }
 }
 
+/// A writer that begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newcomer<'a> {
+    pub(crate) adoption: Adoption,
+    /// Its journal is not in its data directory.
+    pub(crate) shares_journal: bool,
+    /// URL of its server.
+    pub(crate) address: Option<&'a str>,
+}
+
 /// Brings a data directory, of which the caller has the lock, to where a writer can begin.
 ///
 /// # Errors
@@ -70,7 +80,7 @@ pub(crate) fn settle(
     fs: &Arc<dyn Fs>,
     data: &Path,
     depot: &Arc<dyn Depot>,
-    (adoption, shares_journal): (Adoption, bool),
+    newcomer: Newcomer<'_>,
 ) -> Result<Tenure> {
     let marked = Mark::read(&**fs, data)?;
     if let Some(mark) = marked.as_ref().filter(|mark| mark.url != depot.url()) {
@@ -89,14 +99,15 @@ pub(crate) fn settle(
         fs,
         data,
         depot,
+        address: newcomer.address,
         marked,
     };
     match (here, there) {
         (here, None) => side.attach(here.as_ref(), claim),
         (here, Some(there)) if side.is_owner(&there.pointer) => side.go_on(here.as_ref(), &there),
         (here, Some(there)) => {
-            side.check_journal(&there, shares_journal)?;
-            side.check_adoption(here.as_ref(), &there, adoption)?;
+            side.check_journal(&there, newcomer.shares_journal)?;
+            side.check_adoption(here.as_ref(), &there, newcomer.adoption)?;
             side.adopt(&there)
         }
     }
@@ -107,6 +118,7 @@ struct Side<'a> {
     fs: &'a Arc<dyn Fs>,
     data: &'a Path,
     depot: &'a Arc<dyn Depot>,
+    address: Option<&'a str>,
     marked: Option<Mark>,
 }
 
@@ -135,7 +147,8 @@ impl Side<'_> {
         let mut mark = self.marked.unwrap_or_else(new);
         mark.stage = stage;
         mark.keep(&**self.fs, self.data)?;
-        let owner = DepotOwner::new(Arc::clone(self.depot), mark.id.clone());
+        let address = self.address.map(str::to_owned);
+        let owner = DepotOwner::new(Arc::clone(self.depot), mark.id.clone(), address);
         Ok(Tenure { owner, tag, mark })
     }
 
@@ -264,6 +277,7 @@ impl Side<'_> {
             fs,
             data,
             depot,
+            address: None,
             marked: None,
         };
         side.write_here(there)?;

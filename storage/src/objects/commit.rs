@@ -40,6 +40,8 @@ pub(crate) struct DepotOwner {
     pub(crate) depot: Arc<dyn Depot>,
     /// Random id of the data directory, 32 hex digits.
     pub(crate) id: String,
+    /// URL of the writer's server, for others that look for it.
+    address: Option<String>,
     /// Files that are there before a commit names them.
     put: Mutex<BTreeSet<String>>,
     /// The claim that the first version replaces. Until then no file of an earlier one is there.
@@ -132,10 +134,11 @@ pub(crate) fn newest(depot: &dyn Depot) -> Result<Option<Published>> {
 
 impl DepotOwner {
     /// Returns the owner for a data directory.
-    pub(crate) fn new(depot: Arc<dyn Depot>, id: String) -> Self {
+    pub(crate) fn new(depot: Arc<dyn Depot>, id: String, address: Option<String>) -> Self {
         Self {
             depot,
             id,
+            address,
             put: Mutex::default(),
             claim: Mutex::default(),
             closing: AtomicBool::new(false),
@@ -237,7 +240,8 @@ impl DepotOwner {
             .map_err(|e| failed(depot, "put", &name, e))?;
         let ids = (nonce, manifest.store_id.as_str());
         let versions = (manifest.version, manifest.writer_epoch);
-        let current = Current::new(versions, ids, (&self.id, &host_name()), body);
+        let mut current = Current::new(versions, ids, (&self.id, &host_name()), body);
+        current.address.clone_from(&self.address);
         self.swap(expected, &current)
     }
 

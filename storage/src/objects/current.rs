@@ -28,6 +28,9 @@ pub(crate) struct Current {
     pub(crate) owner: String,
     /// Name of the machine of that writer, for messages.
     pub(crate) host: String,
+    /// URL of its server, where it tells one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
     /// The object with the manifest.
     pub(crate) body: ManifestBody,
 }
@@ -87,6 +90,7 @@ impl Current {
             store_id: store_id.to_owned(),
             owner: owner.to_owned(),
             host: host.to_owned(),
+            address: None,
             body,
         }
     }

@@ -1,12 +1,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use object_store::memory::InMemory;
+
 use super::current::{Current, ManifestBody};
 use super::mark::{AttachStage, Mark};
+use super::{Adoption, StoreWriter};
+use crate::depot::{Depot, S3Depot};
 use crate::env::{Fs, ManualClock, RealFs};
 use crate::error::Error;
 use crate::sim::SimFs;
-use crate::store::{Options, Store};
+use crate::store::{Config, Options, Store};
 use crate::testing::batch;
 use crate::{WriteConcern, backup, repair};
 
@@ -117,4 +121,43 @@ fn a_marked_directory_is_refused_without_its_object_store() {
     }
     assert!(!to.exists());
     assert!(crate::ReadOnlyStore::open(fs, &data).is_ok());
+}
+
+#[test]
+fn the_writer_that_committed_last_is_found_with_its_address() {
+    let (store, prefix) = (
+        Arc::new(InMemory::new()),
+        object_store::path::Path::from("s"),
+    );
+    let depot = S3Depot::over(store, "s3://bucket/s", prefix, None).expect("opens");
+    let depot: Arc<dyn Depot> = Arc::new(depot);
+    let open = |address: &str| {
+        let options = Options {
+            fs: Arc::new(SimFs::new()),
+            depot: Some(Arc::clone(&depot)),
+            config: Config {
+                adoption: Adoption::Any,
+                address: Some(address.to_owned()),
+                ..Config::default()
+            },
+            ..Options::default()
+        };
+        Store::open(Path::new("/data"), options).expect("opens")
+    };
+    let writer = || StoreWriter::of(&*depot).expect("read");
+    assert_eq!(writer(), None);
+    let first = open("http://a:7100");
+    let told = writer().expect("a store is there");
+    assert_eq!(told.address.as_deref(), Some("http://a:7100"));
+    drop(first);
+    let second = open("http://b:7100");
+    let later = writer().expect("a store is there");
+    assert_eq!(later.address.as_deref(), Some("http://b:7100"));
+    assert!(later.epoch > told.epoch);
+    let batch = batch(&[1, 2], &[], None);
+    second
+        .write(batch, WriteConcern::ACKNOWLEDGED)
+        .expect("stored");
+    second.seal().expect("sealed");
+    assert_eq!(writer(), Some(later));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::counter_columns::{COUNTER, counter_fields};
@@ -48,6 +49,10 @@ pub struct Config {
     /// Permission to take over a store in the object store that another directory has committed
     /// last.
     pub adoption: Adoption,
+    /// Directory of another store whose users and tokens count for this one.
+    pub accounts_in: Option<PathBuf>,
+    /// URL of the server of the store, which others find in the object store.
+    pub address: Option<String>,
     /// Time for which the object store keeps a file that the manifest names no more, microseconds:
     /// longer than any query of another server.
     pub grace_us: i64,
@@ -75,6 +80,8 @@ impl Default for Config {
             reserve_bytes: 0,
             index_rows_min: INDEX_ROWS_MIN,
             adoption: Adoption::No,
+            accounts_in: None,
+            address: None,
             grace_us: 3600 * 1_000_000,
             local_bytes_max: None,
             streams: BTreeMap::new(),

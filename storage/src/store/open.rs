@@ -26,7 +26,7 @@ use crate::journal::{self, Journal, Replay, Syncer};
 use crate::manifest::{self, CommitPlace, Committed, KafkaJournal, Manifest, StreamMeta};
 use crate::memtable::Memtable;
 use crate::model::Name;
-use crate::objects::{self, DepotOwner, Tenure};
+use crate::objects::{self, DepotOwner, Newcomer, Tenure};
 use crate::recover::{Recovered, recover};
 use crate::seeded::{self, Bug};
 use crate::trash;
@@ -158,8 +158,12 @@ fn opened(committed: &Manifest, next_seq: u64, shared: Option<KafkaJournal>) -> 
 fn tenure(fs: &Arc<dyn Fs>, data: &Path, options: &Options) -> Result<Option<Tenure>> {
     match &options.depot {
         Some(depot) => {
-            let permission = (options.config.adoption, options.journal.is_some());
-            objects::settle(fs, data, depot, permission).map(Some)
+            let newcomer = Newcomer {
+                adoption: options.config.adoption,
+                shares_journal: options.journal.is_some(),
+                address: options.config.address.as_deref(),
+            };
+            objects::settle(fs, data, depot, newcomer).map(Some)
         }
         None => objects::refuse_without_depot(&**fs, data).map(|()| None),
     }

@@ -102,6 +102,29 @@ fn a_range_that_was_half_taken_is_completed_once() {
     assert_once(&all, "access", LINES);
 }
 
+/// A shard that does not know a source takes any range for its first one: a first range that it
+/// missed would be lost there.
+#[test]
+fn a_source_begins_on_all_shards_or_on_none() {
+    let mut all = ShardedServers::start(&[("access", "host")]);
+    let others = lines(LINES..LINES + TAKEN);
+    all.at(0).ingest("access?format=vhost_combined", &others);
+    all.kill(2);
+    let before = all.own_events("access");
+    for gateway in 0..2 {
+        assert_away(post_range(all.at(gateway), "access", 0..TAKEN));
+        assert_eq!(all.own_events("access"), before, "a part was taken");
+    }
+    all.serve(2, &[]);
+    for range in [0..TAKEN, TAKEN..LINES] {
+        let taken = patiently(|| post_range(all.at(1), "access", range.clone()));
+        let told = taken.status(200).json();
+        assert_eq!(told["accepted"], range.end - range.start, "{told}");
+        assert_eq!(told["duplicate"], false, "{told}");
+    }
+    assert_once(&all, "access", LINES + TAKEN);
+}
+
 /// Sends the rest of a source as a sender does that has begun anew: it cuts its lines otherwise,
 /// and asks for the position each time.
 #[track_caller]

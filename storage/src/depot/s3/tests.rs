@@ -208,6 +208,19 @@ fn names_are_listed_by_prefix_and_deleted() {
 }
 
 #[test]
+fn a_folder_below_is_a_depot_of_its_own() {
+    let store = Arc::new(InMemory::new());
+    let below = depot(&store, None).below("shards/0003");
+    let direct = S3Depot::over(store, URL, Path::from("some/prefix/shards/0003"), None).unwrap();
+    let one = Bytes::from("one");
+    let Swap::Done(tag) = below.swap_current(None, &one).unwrap() else {
+        panic!("there was none");
+    };
+    assert_eq!(direct.load_current().unwrap(), Some((one, tag)));
+    assert_eq!(below.url(), format!("{URL}/shards/0003"));
+}
+
+#[test]
 fn many_objects_are_deleted() {
     let depot = depot(&Arc::new(InMemory::new()), None);
     let names: Vec<String> = (0..2 * DELETE_OBJECTS + 1)

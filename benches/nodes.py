@@ -1,0 +1,146 @@
+"""A node with three shards, beside one server with all of it; both with Kafka and an object store.
+
+    python3 benches/nodes.py PROGRAM TANSU [SECONDS]
+
+PROGRAM is `target/release/logmill`, TANSU the broker; the Python has moto[server] and
+confluent-kafka. Prints, twice for each in turns, the time of an acknowledgement by one sender, the
+events per second of four, each of batches of 1,000 lines of an access log over HTTP, and the times
+of questions over what one sender has sent, whole answers at the client. Broker, object store,
+senders and servers are on the same cores.
+"""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+import kafka_journal as bench  # noqa: E402
+from kafka_journal import journal  # noqa: E402
+
+SHARDS = 3
+RUNS = 9
+QUESTIONS = (
+    ("small: one host, ten rows", "SELECT time, path, status FROM access WHERE host = '192.0.2.7' "
+     "ORDER BY time DESC, path LIMIT 10"),
+    ("small: count", "SELECT count(*) AS n FROM access"),
+    ("small: hits by day, of a level", "SELECT bucket, sum(hits) AS n FROM stats.daily GROUP BY bucket ORDER BY bucket"),
+    ("scan: by path", "SELECT path, count(*) AS n, sum(response_size) AS s FROM access WHERE status >= 200 "
+     "GROUP BY path ORDER BY path LIMIT 20"),
+    ("scan: bytes by host", "SELECT host, avg(response_size + length(path)) AS a FROM access GROUP BY host "
+     "ORDER BY host LIMIT 20"),
+    ("scan: distinct", "SELECT count(DISTINCT host || path) AS n FROM access"),
+)
+
+
+def free_ports(count):
+    """Returns the first of some ports in a row at which nobody listens, and which no client gets."""
+    while True:
+        first = random.randrange(10000, 32000)
+        if not any(journal.is_open(first + n) for n in range(count)):
+            return first
+
+
+class BenchServer:
+    """A node that has all shards, or a server with one store."""
+
+    def __init__(self, program, place, data, topic, shards):
+        self.port = journal.free_port()
+        node = f'group = "{topic}"\nshards = {shards}\nshard_ports = {free_ports(shards)}\n' if shards > 1 else ""
+        config = data + ".toml"
+        with open(config, "w") as file:
+            file.write(
+                f'[cluster]\n{node}kafka = "{place.brokers}"\nkafka_topic = "{topic}"\n'
+                '[cluster.kafka_options]\n"fetch.wait.max.ms" = 4\n'
+                f'[storage]\nobjects = "s3://logs/{topic}"\nlag = "60s"\n')
+        self.path = "/api/v1/cluster/status" if shards > 1 else "/ready"
+        self.log = open(data + ".log", "ab")
+        self.process = subprocess.Popen(
+            [program, "--config", config, "serve", data, "--http", f"127.0.0.1:{self.port}", "--postgres", "off"],
+            env=place.environment, stdout=subprocess.DEVNULL, stderr=self.log)
+
+    def is_ready(self):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{self.path}", timeout=5) as answer:
+                told = answer.read()
+        except (OSError, socket.timeout):
+            return False
+        return self.path == "/ready" or json.loads(told)["missing"] == []
+
+
+def ask(port, question):
+    url = f"http://127.0.0.1:{port}/api/v1/sql"
+    began = time.monotonic()
+    with urllib.request.urlopen(url, data=question.encode(), timeout=60) as answer:
+        told = json.load(answer)["rows"]
+    return time.monotonic() - began, told
+
+
+def times(port):
+    """Returns the median of each question's times, and its rows."""
+    found = []
+    for _, question in QUESTIONS:
+        asked = [ask(port, question) for _ in range(RUNS)]
+        found.append((bench.median([took for took, _ in asked]), asked[-1][1]))
+    return found
+
+
+def create(place, topic, partitions):
+    new = journal.NewTopic(topic, partitions, 1)
+    admin = journal.AdminClient({"bootstrap.servers": place.brokers})
+    for created in admin.create_topics([new]).values():
+        created.result(30)
+
+
+def is_equal(one, other):
+    if isinstance(one, float) or isinstance(other, float):
+        return abs(one - other) <= 1e-9 * max(abs(one), abs(other))
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    return one == other
+
+
+def main():
+    program, tansu = sys.argv[1], sys.argv[2]
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10
+    with tempfile.TemporaryDirectory() as folder:
+        place, servers = journal.Place(tansu, "memory://tansu/"), []
+        try:
+            create(place, "bench", 1)
+            print(f"produce and fetch: {bench.round_trip(place.brokers):.2f} ms")
+            for turn in range(2):
+                answers = {}
+                for name, shards in (("one server", 1), ("three shards", SHARDS)):
+                    topic = f"bench-{turn}-{shards}"
+                    create(place, topic, shards)
+                    server = BenchServer(program, place, f"{folder}/{topic}", topic, shards)
+                    servers.append(server)
+                    journal.wait_for(server.is_ready)
+                    connection = bench.http.client.HTTPConnection("127.0.0.1", server.port)
+                    for number in range(600):
+                        bench.post(connection, number)
+                    answers[name] = times(server.port)
+                    p50 = bench.acknowledgements(server.port)
+                    rate = bench.throughput(server.port, seconds)
+                    print(f"{name}: acknowledged after {p50:.2f} ms; {rate:,.0f} events/s")
+                    server.process.terminate()
+                    server.process.wait()
+                for (label, _), (one, rows), (three, others) in zip(QUESTIONS, *answers.values()):
+                    assert is_equal(rows, others), f"{label}: {rows} and {others}"
+                    print(f"  {label}: {one:.1f} ms and {three:.1f} ms, {three / one:.2f}")
+        finally:
+            for server in servers:
+                server.process.kill()
+            place.end()
+
+
+if __name__ == "__main__":
+    main()

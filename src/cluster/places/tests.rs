@@ -1,0 +1,111 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::*;
+use crate::cluster::connect::PeerConnector;
+
+/// An object store that names a server, or does not answer.
+#[derive(Debug, Default)]
+struct Told {
+    address: Mutex<Option<String>>,
+    is_away: Mutex<bool>,
+    readings: AtomicU64,
+}
+
+impl Told {
+    fn place(self: &Arc<Self>) -> PeerPlace {
+        let told = Arc::clone(self);
+        let writer: WriterOf = Arc::new(move || {
+            told.readings.fetch_add(1, Ordering::SeqCst);
+            if *told.is_away.lock() {
+                return Err(storage::Error::Closed);
+            }
+            let address = told.address.lock().clone();
+            Ok(Some(StoreWriter { epoch: 1, address }))
+        });
+        let connector = PeerConnector::trusting(None).expect("no file to read");
+        let http = PeerHttp::new(connector, Handle::current());
+        PeerPlace::Shard(Arc::new(ShardPlace::new(3, writer, http, None)))
+    }
+
+    fn name(&self, address: &str) {
+        *self.address.lock() = Some(address.to_owned());
+    }
+
+    fn readings(&self) -> u64 {
+        self.readings.load(Ordering::SeqCst)
+    }
+}
+
+async fn fresh(place: &PeerPlace) -> Result<String, String> {
+    let server = place.fresh_server().await?;
+    Ok(server.name().to_owned())
+}
+
+#[tokio::test]
+async fn a_question_asks_the_server_that_was_named_within_a_second() {
+    let told = Arc::<Told>::default();
+    let place = told.place();
+    let nowhere = fresh(&place).await.expect_err("no server has it");
+    assert!(nowhere.contains("no server has it yet"), "{nowhere}");
+    told.name("http://a:7100");
+    let began = Instant::now();
+    assert_eq!(fresh(&place).await.as_deref(), Ok("http://a:7100"));
+    let before = told.readings();
+    told.name("http://b:7100");
+    let again = fresh(&place).await;
+    // A busy machine may have made a pause.
+    if began.elapsed() < FRESH_FOR {
+        assert_eq!(again.as_deref(), Ok("http://a:7100"));
+        assert_eq!(told.readings(), before, "it was read a moment ago");
+    }
+    assert!(!place.is_old() || began.elapsed() > FRESH_FOR);
+    sleep(FRESH_FOR).await;
+    assert!(place.is_old());
+    // A batch is safe at any server: one without the shard does not take it.
+    let known = place.server().await.expect("it is known");
+    assert!(began.elapsed() > 2 * FRESH_FOR || known.name() == "http://a:7100");
+    // The reading may be late on such a machine, too.
+    while fresh(&place).await.as_deref() != Ok("http://b:7100") {
+        assert!(began.elapsed() < KNOWN_FOR, "it is not read anew");
+    }
+    assert_eq!(place.shard(), Some(3));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_looked_for_anew() {
+    let told = Arc::<Told>::default();
+    let place = told.place();
+    told.name("http://a:7100");
+    let first = place.server().await.expect("it is told");
+    told.name("http://b:7100");
+    place.forget(&first);
+    let second = place.server().await.expect("it is told");
+    assert_eq!(second.name(), "http://b:7100");
+    // An answer about a server that was known before says nothing about the next one.
+    place.forget(&first);
+    *told.is_away.lock() = true;
+    assert!(Arc::ptr_eq(&place.server().await.expect("known"), &second));
+}
+
+#[tokio::test]
+async fn a_known_server_counts_for_a_while_without_the_object_store() {
+    let told = Arc::<Told>::default();
+    let place = told.place();
+    told.name("http://a:7100");
+    assert_eq!(fresh(&place).await.as_deref(), Ok("http://a:7100"));
+    *told.is_away.lock() = true;
+    sleep(FRESH_FOR).await;
+    assert_eq!(fresh(&place).await.as_deref(), Ok("http://a:7100"));
+    let PeerPlace::Shard(shard) = &place else {
+        panic!("a shard's place");
+    };
+    if let Some(known) = &mut *shard.known.lock() {
+        known.read_at -= KNOWN_FOR;
+    }
+    fresh(&place)
+        .await
+        .expect_err("it may have been taken over");
+}
