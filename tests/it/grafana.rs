@@ -19,8 +19,8 @@ use macros::{Scene, Value};
 /// is not optimised.
 const PANEL_TIME: Duration = Duration::from_secs(10);
 
-/// Panels that may be empty: nothing came before or after, no item or job lies in the range, and the
-/// server is in no cluster.
+/// Panels that may be empty: nothing came before or after, no item or job lies in the range, and
+/// the server is in no cluster.
 const MAY_BE_EMPTY: [&str; 6] = [
     "Before the range",
     "After the range",
