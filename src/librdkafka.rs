@@ -1,8 +1,11 @@
 //! The part that all clients of Kafka share: values of options, and errors of librdkafka without
 //! the secrets in them.
 
-use rdkafka::ClientConfig;
-use rdkafka::error::KafkaError;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::base_consumer::BaseConsumer;
+use rdkafka::consumer::{Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::config::kafka::{Setting, is_secret};
 
@@ -51,5 +54,50 @@ pub(crate) fn explained(error: &KafkaError) -> String {
             Some(code) => code.to_string(),
             None => other.to_string(),
         },
+    }
+}
+
+/// Facility of complaints about options of other clients: where several clients are given the same.
+pub(crate) const FOREIGN_OPTION: &str = "CONFWARN";
+
+/// Returns whether a message of librdkafka is a warning for the log.
+pub(crate) fn is_warning(level: RDKafkaLogLevel) -> bool {
+    matches!(
+        level,
+        RDKafkaLogLevel::Emerg
+            | RDKafkaLogLevel::Alert
+            | RDKafkaLogLevel::Critical
+            | RDKafkaLogLevel::Error
+            | RDKafkaLogLevel::Warning
+    )
+}
+
+/// Accepts partitions that a group assigns, from an offset on.
+///
+/// # Errors
+/// If librdkafka does not take them.
+pub(crate) fn accept<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    partitions: &mut TopicPartitionList,
+    from: Offset,
+) -> KafkaResult<()> {
+    partitions.set_all_offsets(from)?;
+    match consumer.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => consumer.incremental_assign(partitions),
+        _ => consumer.assign(partitions),
+    }
+}
+
+/// Gives partitions back that a group takes away.
+///
+/// # Errors
+/// If librdkafka does not take them back.
+pub(crate) fn release<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    partitions: &TopicPartitionList,
+) -> KafkaResult<()> {
+    match consumer.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => consumer.incremental_unassign(partitions),
+        _ => consumer.unassign(),
     }
 }

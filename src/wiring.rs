@@ -1,5 +1,7 @@
 //! Assembly of the crates: a store with its cascade, an engine, and the data of `system.*`.
 
+mod objects;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -8,8 +10,8 @@ use query::{
     SystemInfo,
 };
 use storage::{
-    CacheSettings, Depot, JobEntry, JobLog, Name, Options, ReadOnlyStore, RealFs, Replaces,
-    Replication, RollupHook, S3Depot, S3Settings, SharedJournal, Store, SystemClock,
+    JobEntry, JobLog, Name, Options, ReadOnlyStore, RealFs, Replaces, Replication, RollupHook,
+    SharedJournal, Store, SystemClock,
 };
 
 use crate::access::Access;
@@ -19,6 +21,7 @@ use crate::failure::FAILED;
 use crate::failure::{DISK, Failure, Result, tell};
 #[cfg(feature = "kafka")]
 use crate::kafka_journal::{JournalSettings, PartitionJournal};
+pub(crate) use objects::{catalog_depot, depot, shard_depots, shard_folder};
 
 /// Opens a store for writing. A disk error that poisons the store ends the process.
 pub(crate) fn open_store(data: &Path, config: &Config) -> Result<Store> {
@@ -77,10 +80,25 @@ pub(crate) fn open_served(data: &Path, config: &Config) -> Result<Store> {
         Failure::new(failure.code, format!("{failure}; {advice}"))
     })?;
     // The servers of its shards check what a node cannot give by itself.
-    if !config.cluster.is_node() {
-        check_concerns(&store, config)?;
+    match config.cluster.is_node() {
+        true => check_empty(&store)?,
+        false => check_concerns(&store, config)?,
     }
     Ok(store)
+}
+
+/// Checks that the own store of a node never had events: questions of this node would count them,
+/// and those of the others would not.
+fn check_empty(store: &Store) -> Result<()> {
+    let snapshot = store.snapshot();
+    let is_sealed = snapshot.manifest().files().next().is_some();
+    let mut names = snapshot.streams().keys();
+    if is_sealed || names.any(|name| !snapshot.chunks(name.as_str()).is_empty()) {
+        return Err(Failure::config(
+            "a node has no events of its own, and this store has: start the node in an empty directory, and name the server of this store in peers of [cluster]",
+        ));
+    }
+    Ok(())
 }
 
 /// Checks that the store gives the write concerns of the configuration: only the brokers of a
@@ -99,70 +117,6 @@ fn check_concerns(store: &Store, config: &Config) -> Result<()> {
 pub(crate) fn open_beside(data: &Path, config: &Config) -> Result<ReadOnlyStore> {
     let depot = depot(config, None)?;
     Ok(ReadOnlyStore::open_beside(disk(), data, depot)?)
-}
-
-/// Connects to the object store of the configuration, if there is one. A server caches blocks of it
-/// in its data directory, `cached`; a command, which may run beside the server, caches none.
-pub(crate) fn depot(config: &Config, cached: Option<&Path>) -> Result<Option<Arc<dyn Depot>>> {
-    /// Folder of the cache in a data directory.
-    const FOLDER: &str = "cache";
-    /// Bytes of the cache in memory.
-    const MEMORY_BYTES: u64 = 64 << 20;
-    let Some(url) = &config.storage.objects else {
-        return Ok(None);
-    };
-    // A node keeps accounts and sessions in its own store, and no events.
-    if config.cluster.is_node() {
-        return Ok(None);
-    }
-    let cache = cached.map(|data| CacheSettings {
-        folder: data.join(FOLDER),
-        memory_bytes: MEMORY_BYTES,
-        disk_bytes: config.storage.cache_bytes_max.0,
-    });
-    let url = match config.cluster.shard {
-        Some(shard) => format!("{}/{}", url.trim_end_matches('/'), shard_folder(shard)),
-        None => url.clone(),
-    };
-    s3(S3Settings { url, cache }).map(Some)
-}
-
-/// Returns the folder of a shard in the object store of its cluster, and in the directory of a
-/// node.
-pub(crate) fn shard_folder(shard: u16) -> String {
-    format!("shards/{shard:04}")
-}
-
-/// Connects to the places of all shards of a cluster in the object store of the configuration.
-pub(crate) fn shard_depots(config: &Config) -> Result<Vec<Arc<dyn Depot>>> {
-    let Some(url) = &config.storage.objects else {
-        return Ok(Vec::new());
-    };
-    let url = url.trim_end_matches('/').to_owned();
-    let cluster = S3Depot::open(S3Settings { url, cache: None }).map_err(wrong_objects)?;
-    let shards = 0..config.cluster.shards;
-    let depots = shards.map(|shard| Arc::new(cluster.below(&shard_folder(shard))) as _);
-    Ok(depots.collect())
-}
-
-/// Connects to the place of the catalog of a cluster in the object store of the configuration, if
-/// there is one.
-pub(crate) fn catalog_depot(config: &Config) -> Result<Option<Arc<dyn Depot>>> {
-    let url = config.storage.objects.as_ref();
-    let settings = url.map(|url| S3Settings {
-        url: format!("{}/cluster", url.trim_end_matches('/')),
-        cache: None,
-    });
-    settings.map(s3).transpose()
-}
-
-fn s3(settings: S3Settings) -> Result<Arc<dyn Depot>> {
-    let depot = S3Depot::open(settings).map_err(wrong_objects)?;
-    Ok(Arc::new(depot))
-}
-
-fn wrong_objects(why: String) -> Failure {
-    Failure::config(format!("[storage] objects: {why}"))
 }
 
 /// Connects to the journal in Kafka, if the configuration names one. Only a writer needs it.

@@ -22,26 +22,30 @@ pub(crate) struct Answer {
     pub(crate) batches: Vec<RecordBatch>,
 }
 
+/// Makes an engine without the limits of a server, and a runtime for it: some answers have millions
+/// of rows.
+pub(crate) fn unlimited() -> (Engine, Runtime) {
+    let options = EngineOptions {
+        limits: Limits {
+            time: None,
+            rows: None,
+            bytes: None,
+            ..Limits::default()
+        },
+        ..EngineOptions::default()
+    };
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(8 << 20)
+        .build();
+    let engine = Engine::new(options).expect("an engine");
+    (engine, runtime.expect("a runtime"))
+}
+
 impl Asker {
-    /// Makes an engine without the limits of a server: some answers have millions of rows.
     pub(crate) fn new() -> Self {
-        let options = EngineOptions {
-            limits: Limits {
-                time: None,
-                rows: None,
-                bytes: None,
-                ..Limits::default()
-            },
-            ..EngineOptions::default()
-        };
-        Self {
-            engine: Engine::new(options).expect("an engine"),
-            runtime: Builder::new_multi_thread()
-                .enable_all()
-                .thread_stack_size(8 << 20)
-                .build()
-                .expect("a runtime"),
-        }
+        let (engine, runtime) = unlimited();
+        Self { engine, runtime }
     }
 
     pub(crate) fn ask(&self, snapshot: Arc<Snapshot>, sql: &str) -> Answer {

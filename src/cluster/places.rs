@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use secrecy::SecretString;
-use storage::{Depot, StoreWriter};
+use storage::{Depot, writer_address};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -47,15 +47,15 @@ pub(super) fn in_objects(
     let others = shards.filter(move |(shard, _)| own != Some(*shard));
     let http = http.clone();
     let place = move |(shard, depot): (u16, Arc<dyn Depot>)| {
-        let writer: WriterOf = Arc::new(move || StoreWriter::of(&*depot));
-        let place = ShardPlace::new(shard, writer, http.clone(), token.clone());
+        let address: AddressOf = Arc::new(move || writer_address(&*depot));
+        let place = ShardPlace::new(shard, address, http.clone(), token.clone());
         PeerPlace::Shard(Arc::new(place))
     };
     Ok(others.map(place))
 }
 
-/// Tells the writer of a store.
-type WriterOf = Arc<dyn Fn() -> storage::Result<Option<StoreWriter>> + Send + Sync>;
+/// Tells the URL of the server that has committed last to a store. Blocks.
+type AddressOf = Arc<dyn Fn() -> storage::Result<Option<String>> + Send + Sync>;
 
 /// The place of a peer.
 #[derive(Debug, Clone)]
@@ -150,8 +150,7 @@ impl PeerPlace {
 /// The place of a shard.
 pub(super) struct ShardPlace {
     shard: u16,
-    /// Tells which writer of the shard's store has committed last. Blocks.
-    writer: WriterOf,
+    address: AddressOf,
     http: PeerHttp,
     token: Option<SecretString>,
     known: Mutex<Option<KnownServer>>,
@@ -169,10 +168,10 @@ impl fmt::Debug for ShardPlace {
 }
 
 impl ShardPlace {
-    fn new(shard: u16, writer: WriterOf, http: PeerHttp, token: Option<SecretString>) -> Self {
+    fn new(shard: u16, address: AddressOf, http: PeerHttp, token: Option<SecretString>) -> Self {
         Self {
             shard,
-            writer,
+            address,
             http,
             token,
             known: Mutex::default(),
@@ -205,15 +204,13 @@ impl ShardPlace {
     }
 
     async fn read(&self) -> Result<Arc<PeerServer>, String> {
-        let (writer, read_at) = (Arc::clone(&self.writer), Instant::now());
-        let writer = match spawn_blocking(move || writer()).await {
-            Ok(Ok(writer)) => writer,
+        let (address, read_at) = (Arc::clone(&self.address), Instant::now());
+        let url = match spawn_blocking(move || address()).await {
+            Ok(Ok(url)) => url,
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) => return Err("this server is stopping".to_owned()),
         };
-        let nowhere = || "no server has it yet".to_owned();
-        let url = writer.and_then(|writer| writer.address);
-        let url = url.ok_or_else(nowhere)?;
+        let url = url.ok_or_else(|| "no server has it yet".to_owned())?;
         let mut known = self.known.lock();
         let server = match &*known {
             Some(known) if known.server.name() == url => Arc::clone(&known.server),

@@ -138,15 +138,18 @@ impl ShardedIntake {
         self.0.owners.status(self.info()).await
     }
 
-    /// Returns the shards of the cluster as [`ShardedIntake::look`] has seen them last.
+    /// Returns the shards of the cluster as [`ShardedIntake::begin_look`] has found them last.
     pub(crate) fn seen(&self) -> Vec<ShardState> {
         self.0.seen.lock().clone()
     }
 
-    /// Looks at the shards of the cluster. Blocks.
-    pub(crate) fn look(&self) {
-        let status = self.0.runtime.block_on(self.status());
-        *self.0.seen.lock() = status.shards();
+    /// Begins to look at the shards of the cluster. Those that are silent are waited for.
+    pub(crate) fn begin_look(&self) {
+        let this = self.clone();
+        self.0.runtime.spawn(async move {
+            let status = this.status().await;
+            *this.0.seen.lock() = status.shards();
+        });
     }
 
     /// Reads the catalog, so that batches need not wait for it, and creates its streams in the own

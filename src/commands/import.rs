@@ -66,9 +66,9 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<ExitCode> {
         crate::memory::keep_blocks();
     }
     let outcome = match context.open(&context.config)? {
-        Opened::Store(_) if context.config.cluster.shard.is_some() => {
+        Opened::Store(_) if context.config.cluster.shards > 0 => {
             return Err(Failure::usage(
-                "this store is one shard of a cluster, and an import is divided among all: name a server with --server URL",
+                "this store belongs to a cluster, and an import is divided among all: name a server with --server URL",
             ));
         }
         Opened::Store(store) => {

@@ -60,6 +60,11 @@ fn settle(context: &mut Context, args: ServeArgs) -> Result<PathBuf> {
             "{flag} needs an object store: set objects of [storage], as s3://bucket/prefix"
         )));
     }
+    if context.config.cluster.is_node() && (args.take_over || context.config.server.read_only) {
+        return Err(Failure::usage(
+            "--reader, --read-only and --take-over are about one store, and a node of a cluster has none; leave group of [cluster] out",
+        ));
+    }
     context.config.server.insecure_plaintext |= args.insecure_plaintext;
     #[cfg(feature = "kafka")]
     if let Some(shard) = args.shard {

@@ -147,9 +147,14 @@ impl Cluster {
         problems.extend(wrong.map(|why| format!("[cluster] kafka_options: {why}")));
     }
 
-    /// Returns the partition of the journal's topic: the number of the shard in a cluster.
+    /// Returns the partition of the journal's topic: the number of the shard in a cluster. A node
+    /// looks at the last one, without which the topic has too few.
     pub(crate) fn partition(&self) -> u32 {
-        self.shard.map_or(self.kafka_partition, u32::from)
+        match self.shard {
+            Some(shard) => shard.into(),
+            None if self.is_node() => u32::from(self.shards) - 1,
+            None => self.kafka_partition,
+        }
     }
 
     /// Returns the first thing that is wrong with the shards, with its key.

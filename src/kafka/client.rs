@@ -7,16 +7,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::consumer::base_consumer::BaseConsumer;
-use rdkafka::consumer::{Consumer, ConsumerContext, RebalanceProtocol};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::KafkaError;
 use rdkafka::statistics::Statistics;
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::flow::Flow;
 use crate::config::kafka::{Kafka, Setting};
-use crate::librdkafka::{explained, take, value_of};
+use crate::librdkafka::{accept, explained, is_warning, release, take, value_of};
 
 /// KiB of records that wait to be read, of each partition.
 pub(super) const QUEUE_KIB: u32 = 2 << 10;
@@ -129,17 +129,10 @@ impl Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        match level {
-            RDKafkaLogLevel::Emerg
-            | RDKafkaLogLevel::Alert
-            | RDKafkaLogLevel::Critical
-            | RDKafkaLogLevel::Error
-            | RDKafkaLogLevel::Warning => {
-                tracing::warn!("kafka.{}: librdkafka: {facility} {message}", self.name);
-            }
-            RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info | RDKafkaLogLevel::Debug => {
-                tracing::debug!("kafka.{}: librdkafka: {facility} {message}", self.name);
-            }
+        if is_warning(level) {
+            tracing::warn!("kafka.{}: librdkafka: {facility} {message}", self.name);
+        } else {
+            tracing::debug!("kafka.{}: librdkafka: {facility} {message}", self.name);
         }
     }
 
@@ -177,41 +170,22 @@ impl ConsumerContext for Context {
             .map(|e| (e.topic().to_owned(), e.partition()));
         let named: Vec<_> = named.collect();
         drop(elements);
-        let is_cooperative = matches!(
-            consumer.rebalance_protocol(),
-            RebalanceProtocol::Cooperative
-        );
         let done = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             self.changes.lock().push(Reassignment::Assigned(named));
-            assign(consumer, partitions, is_cooperative)
+            // From their beginnings: the session finds its position and seeks it, once their queues
+            // are its own. A record that comes in spite of the seek is then an earlier one, which
+            // is left out. From the end it would be a later one, and all before it would be lost:
+            // a real broker's answer about the end arrived behind the seek.
+            accept(consumer, partitions, Offset::Beginning)
         } else {
             self.changes.lock().push(Reassignment::Revoked(named));
             self.flow.wait_empty(REVOKE_WITHIN);
-            match is_cooperative {
-                true => consumer.incremental_unassign(partitions),
-                false => consumer.unassign(),
-            }
+            release(consumer, partitions)
         };
         if let Err(error) = done {
             let why = explained(&error);
             tracing::warn!("kafka.{}: a change of partitions failed: {why}", self.name);
         }
-    }
-}
-
-/// Takes partitions over, from their beginnings: the session finds its position and seeks it, once
-/// their queues are its own. A record that comes in spite of the seek is then an earlier one, which
-/// is left out. From the end it would be a later one, and what is before it would be lost: a real
-/// broker's answer about the end arrived behind the seek.
-fn assign(
-    consumer: &BaseConsumer<Context>,
-    partitions: &mut TopicPartitionList,
-    is_cooperative: bool,
-) -> KafkaResult<()> {
-    partitions.set_all_offsets(Offset::Beginning)?;
-    match is_cooperative {
-        true => consumer.incremental_assign(partitions),
-        false => consumer.assign(partitions),
     }
 }
 

@@ -12,7 +12,7 @@ use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::ProducerContext;
 use storage::Appended;
 
-use crate::librdkafka::explained;
+use crate::librdkafka::{FOREIGN_OPTION, explained, is_warning};
 
 /// Interval of warnings: a broker that is away is one for each of its addresses, again and again.
 const WARN_EVERY: Duration = Duration::from_secs(10);
@@ -61,16 +61,7 @@ impl JournalContext {
 
 impl ClientContext for JournalContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        let is_serious = matches!(
-            level,
-            RDKafkaLogLevel::Emerg
-                | RDKafkaLogLevel::Alert
-                | RDKafkaLogLevel::Critical
-                | RDKafkaLogLevel::Error
-                | RDKafkaLogLevel::Warning
-        );
-        // All options are given to each client, and it complains about those of others.
-        if is_serious && facility != "CONFWARN" && self.may_warn() {
+        if is_warning(level) && facility != FOREIGN_OPTION && self.may_warn() {
             tracing::warn!("the journal in Kafka: librdkafka: {facility} {message}");
         } else {
             tracing::debug!("the journal in Kafka: librdkafka: {facility} {message}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::base_consumer::BaseConsumer;
-use rdkafka::consumer::{Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::consumer::{Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -15,7 +15,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use super::processes::ShardProcesses;
 use crate::config::Cluster;
 use crate::kafka_journal;
-use crate::librdkafka::explained;
+use crate::librdkafka::{FOREIGN_OPTION, accept, explained, is_warning, release, take};
 
 /// Defaults that differ from those of librdkafka; options may change them.
 const DEFAULTS: [(&str, &str); 2] = [
@@ -51,7 +51,7 @@ pub(super) fn settings(cluster: &Cluster) -> Result<GroupSettings, String> {
         settings.set(option, value);
     }
     settings.set("group.id", cluster.group.as_deref().unwrap_or_default());
-    crate::librdkafka::take(&settings)?;
+    take(&settings)?;
     Ok(settings)
 }
 
@@ -126,22 +126,10 @@ struct Ear {
 
 impl ClientContext for Ear {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        // Options of the journal's producer are warned of, which mean nothing here.
-        let level = match facility {
-            "CONFWARN" => RDKafkaLogLevel::Debug,
-            _ => level,
-        };
-        match level {
-            RDKafkaLogLevel::Emerg
-            | RDKafkaLogLevel::Alert
-            | RDKafkaLogLevel::Critical
-            | RDKafkaLogLevel::Error
-            | RDKafkaLogLevel::Warning => {
-                tracing::warn!("the group of the nodes: librdkafka: {facility} {message}");
-            }
-            RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info | RDKafkaLogLevel::Debug => {
-                tracing::debug!("the group of the nodes: librdkafka: {facility} {message}");
-            }
+        if is_warning(level) && facility != FOREIGN_OPTION {
+            tracing::warn!("the group of the nodes: librdkafka: {facility} {message}");
+        } else {
+            tracing::debug!("the group of the nodes: librdkafka: {facility} {message}");
         }
     }
 
@@ -161,22 +149,16 @@ impl ConsumerContext for Ear {
         let numbers = numbers.iter().map(|element| element.partition());
         let numbers = numbers.filter_map(|number| u16::try_from(number).ok());
         let shards: Vec<u16> = numbers.filter(|shard| *shard < self.shards).collect();
-        let is_cooperative = matches!(
-            consumer.rebalance_protocol(),
-            RebalanceProtocol::Cooperative
-        );
         let done = match what {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => {
-                let assigned = assign(consumer, partitions, is_cooperative);
                 self.processes.take(&shards);
-                assigned
+                // Nothing is read of them.
+                let accepted = accept(consumer, partitions, Offset::End);
+                accepted.and_then(|()| consumer.pause(partitions))
             }
             _ => {
                 self.processes.give_up(&shards);
-                match is_cooperative {
-                    true => consumer.incremental_unassign(partitions),
-                    false => consumer.unassign(),
-                }
+                release(consumer, partitions)
             }
         };
         if let Err(error) = done {
@@ -184,18 +166,4 @@ impl ConsumerContext for Ear {
             tracing::warn!(why, "a change of the group of the nodes failed");
         }
     }
-}
-
-/// Accepts partitions, and reads nothing of them.
-fn assign(
-    consumer: &BaseConsumer<Ear>,
-    partitions: &mut TopicPartitionList,
-    is_cooperative: bool,
-) -> KafkaResult<()> {
-    partitions.set_all_offsets(Offset::End)?;
-    match is_cooperative {
-        true => consumer.incremental_assign(partitions)?,
-        false => consumer.assign(partitions)?,
-    }
-    consumer.pause(partitions)
 }

@@ -87,6 +87,20 @@ impl Serving {
             .with_access(&self.access)
     }
 
+    /// Checks that the server has events itself, for what one store answers alone.
+    ///
+    /// # Errors
+    /// The reason, at a node of a cluster: an answer about its own empty store would be taken for
+    /// one about the cluster.
+    pub(crate) fn has_events(&self) -> Result<(), &'static str> {
+        match self.config.cluster.is_node() {
+            false => Ok(()),
+            true => Err(
+                "this server is a node of a cluster and has no events itself; send the request to the server of each shard, as `logmill cluster status` lists them",
+            ),
+        }
+    }
+
     /// Returns a state of the store alone, for questions that must agree with each other.
     fn sources_at(&self, snapshot: Arc<Snapshot>) -> Sources {
         self.intake.note_foreground();

@@ -26,7 +26,7 @@ impl Service for FollowCatalog {
         for reading in 0_u32.. {
             shards.follow_catalog();
             if reading.is_multiple_of(READINGS) {
-                shards.look();
+                shards.begin_look();
             }
             if self.0.stop.wait(INTERVAL) {
                 break;

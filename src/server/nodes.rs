@@ -8,25 +8,53 @@ use super::answer;
 use crate::serve::Serving;
 
 /// Beginnings and ends of the paths of what one store alone answers.
-const BEGINS: [&str; 6] = [
+const BEGINS: [&str; 7] = [
     "/api/v1/backup",
     "/api/v1/indexes",
     "/api/v1/partitions",
     "/api/v1/quarantine",
     "/api/v1/rollups",
     "/api/v1/tail",
+    "/loki/api/v1/tail",
 ];
 const ENDS: [&str; 2] = ["/erase", "/shard-keys"];
 
 /// Refuses a request about one store, where the server is a node.
 pub(super) fn check(serving: &Serving, head: &Parts) -> Result<(), Box<Response>> {
-    let path = head.uri.path();
-    let is_of_store = BEGINS.iter().any(|begin| path.starts_with(begin))
-        || path.starts_with("/api/v1/streams/") && ENDS.iter().any(|end| path.ends_with(end));
-    if !serving.config.cluster.is_node() || !is_of_store {
-        return Ok(());
+    match is_of_one_store(head.uri.path()) {
+        true => serving
+            .has_events()
+            .map_err(|why| Box::new(answer::bad_request(why))),
+        false => Ok(()),
     }
-    Err(Box::new(answer::bad_request(
-        "this server is a node of a cluster and has no events itself; send the request to the server of each shard, as `logmill cluster status` lists them",
-    )))
+}
+
+fn is_of_one_store(path: &str) -> bool {
+    BEGINS.iter().any(|begin| path.starts_with(begin))
+        || path.starts_with("/api/v1/streams/") && ENDS.iter().any(|end| path.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Action;
+    use crate::server::routes::ROUTES;
+
+    /// Otherwise a new route of administration would succeed at a node, and change nothing.
+    #[test]
+    fn administration_is_of_accounts_or_of_one_store() {
+        let is_of_accounts = |path: &str| {
+            let accounts = ["/api/v1/users", "/api/v1/tokens"];
+            accounts.iter().any(|begin| path.starts_with(begin))
+        };
+        let mut administration = 0;
+        for route in ROUTES {
+            if route.needs.action == Action::Administer {
+                administration += 1;
+                let path = route.path;
+                assert_ne!(is_of_one_store(path), is_of_accounts(path), "{path}");
+            }
+        }
+        assert!(administration > 10, "{administration}");
+    }
 }

@@ -105,7 +105,7 @@ pub use model::{
     Ack, Batch, Column, ColumnType, ID, Identity, Name, QUARANTINE, Quarantined, REST, SEQ, SHARD,
     StreamKind, TIME, TIME_SOURCE, access_fields, arrow_schema, fits_float,
 };
-pub use objects::{Adoption, StoreWriter};
+pub use objects::{Adoption, writer_address};
 pub use part::{partition_end, partition_folder, partition_start, read_part};
 pub use read_only_store::ReadOnlyStore;
 pub use repair::{RepairReport, repair};

@@ -39,7 +39,7 @@ pub(crate) use garbage::{Dropped, delete_orphans, earlier_bodies};
 #[cfg(test)]
 pub(crate) use mark::owner_id;
 pub(crate) use mark::{refuse_marked, refuse_without_depot};
-pub use writer::StoreWriter;
+pub use writer::writer_address;
 
 #[cfg(test)]
 mod tests;

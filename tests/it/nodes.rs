@@ -260,6 +260,13 @@ fn shards_move_to_a_node_that_joins_and_away_from_one_that_stops() {
     // A node has no events itself, and does not pretend that an erasure found none.
     let erased = all.at(0).post("/api/v1/streams/access/erase", &[], b"true");
     assert!(erased.status(400).text().contains("logmill cluster status"));
+    for tail in [
+        "/api/v1/tail?stream=access",
+        "/loki/api/v1/tail?query=%7Bstream%3D%22access%22%7D",
+    ] {
+        let refused = all.at(0).get(tail).status(400).text();
+        assert!(refused.contains("logmill cluster status"), "{refused}");
+    }
 
     let stopped = all.nodes[0].take().expect("a node");
     assert_eq!(stopped.stop(), Some(0));
@@ -276,6 +283,29 @@ fn shards_move_to_a_node_that_joins_and_away_from_one_that_stops() {
     while servers.iter().any(|pid| is_running(*pid)) {
         assert!(Instant::now() < until, "a server outlives its node");
         thread::sleep(PAUSE);
+    }
+}
+
+/// Questions of this node would count its events, and those of the others would not.
+#[test]
+fn a_node_refuses_to_begin_with_events_of_its_own() {
+    let home = Home::new();
+    let alone = Server::start(&home.data);
+    alone.ingest("access", batch(0));
+    assert_eq!(alone.stop(), Some(0));
+    let node = [
+        ("LOGMILL_CLUSTER__GROUP", "nodes"),
+        ("LOGMILL_CLUSTER__SHARDS", "2"),
+        ("LOGMILL_CLUSTER__KAFKA", "127.0.0.1:9"),
+        ("LOGMILL_STORAGE__OBJECTS", "s3://logs/store"),
+    ];
+    for (flags, said) in [
+        (&[][..], "a node has no events of its own"),
+        (&["--read-only"], "are about one store"),
+    ] {
+        let refused = Server::try_start_as(&home.data, flags, &node);
+        let refused = refused.err().expect("it is refused");
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
     }
 }
 

@@ -8,11 +8,12 @@ use std::time::Instant;
 
 use arrow::util::display::array_value_to_string;
 use chrono::DateTime;
-use query::{Engine, EngineOptions, Limits, NoSystemInfo, Parameters, Session, Sources};
+use query::{Engine, NoSystemInfo, Parameters, Session, Sources};
 use storage::Snapshot;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::shape::{DAY_US, END_US, Shape};
+use crate::common::ask::unlimited;
 
 /// Plans of a question, of which the fastest counts. The first fills caches.
 const RUNS: usize = 3;
@@ -94,23 +95,8 @@ pub(crate) struct Planner {
 
 impl Planner {
     pub(crate) fn new() -> Self {
-        let options = EngineOptions {
-            limits: Limits {
-                time: None,
-                rows: None,
-                bytes: None,
-                ..Limits::default()
-            },
-            ..EngineOptions::default()
-        };
-        Self {
-            engine: Engine::new(options).expect("an engine"),
-            runtime: Builder::new_multi_thread()
-                .enable_all()
-                .thread_stack_size(8 << 20)
-                .build()
-                .expect("a runtime"),
-        }
+        let (engine, runtime) = unlimited();
+        Self { engine, runtime }
     }
 
     /// Plans the question of a range of time.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use storage::{Batch, Config, Depot, Options, Store, StoreWriter, WriteConcern};
+use storage::{Batch, Config, Depot, Options, Store, WriteConcern, writer_address};
 
 use super::base::{BATCH, Base, options};
 use super::memory_depot::{MemoryDepot, Requests};
@@ -135,7 +135,7 @@ fn step(store: &Store, depot: &MemoryDepot) -> [Requests; 3] {
 /// Returns the gets of a look at `CURRENT`, and of a reader that has seen another version there.
 fn looks(base: &Base, depot: &Arc<MemoryDepot>) -> (f64, f64) {
     let start = depot.counted();
-    StoreWriter::of(&**depot).expect("read").expect("a writer");
+    let _address = writer_address(&**depot).expect("read");
     let looked = depot.counted();
     let data = base.empty();
     let reader = Store::open_reader(data.path(), with(depot)).expect("a reader");

@@ -74,7 +74,7 @@ impl Owners {
         let asked = self.places.iter().filter(may_have).map(told);
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut silent = Vec::new();
-        while let Some(answer) = asked.next().await {
+        while let Some((name, answer)) = asked.next().await {
             match answer {
                 Ok((server, told)) if told.shards == self.shards => {
                     let is_wanted = told.shard == shard;
@@ -84,13 +84,11 @@ impl Owners {
                         Err(why) => silent.push(why),
                     }
                 }
-                Ok((server, told)) => silent.push(format!(
-                    "{} is in a cluster of {} shards, and this server in one of {}",
-                    server.name(),
-                    told.shards,
-                    self.shards
+                Ok((_, told)) => silent.push(format!(
+                    "{name} is in a cluster of {} shards, and this server in one of {}",
+                    told.shards, self.shards
                 )),
-                Err(why) => silent.push(why),
+                Err(why) => silent.push(format!("{name}: {why}")),
             }
         }
         Err(match silent.is_empty() {
@@ -141,12 +139,15 @@ impl Owners {
     }
 
     /// Returns the server of a shard that was there a moment ago. Waits for one that is being
-    /// moved.
+    /// moved, up to [`Owners::moved_until`].
     ///
     /// # Errors
     /// As [`Owners::find`].
-    pub(super) async fn find_alive(&self, shard: u16) -> Result<Arc<PeerServer>, String> {
-        let until = self.moved_until();
+    pub(super) async fn find_alive(
+        &self,
+        shard: u16,
+        until: Instant,
+    ) -> Result<Arc<PeerServer>, String> {
         loop {
             match self.try_find_alive(shard).await {
                 Ok(server) => return Ok(server),
@@ -373,20 +374,20 @@ impl From<ToldPosition> for SourcePosition {
     }
 }
 
-/// Asks the server at a place for its shard.
-///
-/// # Errors
-/// A sentence that names the server, if it does not tell its shard.
-async fn told(place: &PeerPlace) -> Result<(Arc<PeerServer>, ShardInfo), String> {
-    let server = place.server().await;
-    let server = server.map_err(|why| format!("{}: {why}", place.name()))?;
-    match within(server.get::<ShardInfo>(SHARD)).await {
-        Ok(told) => Ok((server, told)),
-        Err(why) => {
-            place.forget(&server);
-            Err(format!("{}: {why}", server.name()))
-        }
+/// Asks the server at a place for its shard. Returns the server, as messages name it, too.
+pub(super) async fn told(
+    place: &PeerPlace,
+) -> (String, Result<(Arc<PeerServer>, ShardInfo), String>) {
+    let server = match place.server().await {
+        Ok(server) => server,
+        Err(why) => return (place.name(), Err(why)),
+    };
+    let told = within(server.get::<ShardInfo>(SHARD)).await;
+    if told.is_err() {
+        place.forget(&server);
     }
+    let name = server.name().to_owned();
+    (name, told.map(|told| (server, told)))
 }
 
 /// Waits for the answer to a question, for a while.

@@ -5,8 +5,7 @@ use query::ShardState;
 use serde::{Deserialize, Serialize};
 use storage::Store;
 
-use super::owners::{Owners, within};
-use crate::cluster::SHARD;
+use super::owners::{Owners, told};
 
 /// A shard, as the server that has it tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,19 +114,9 @@ impl ClusterStatus {
 impl Owners {
     /// Returns all servers as they are seen, `own` among them if this server has a shard.
     pub(super) async fn status(&self, own: Option<ShardInfo>) -> ClusterStatus {
-        let asked = self.places.iter().map(|place| async move {
-            let (url, told) = match place.server().await {
-                Ok(server) => {
-                    let told = within(server.get::<ShardInfo>(SHARD)).await;
-                    if told.is_err() {
-                        place.forget(&server);
-                    }
-                    (server.name().to_owned(), told)
-                }
-                Err(why) => (place.name(), Err(why)),
-            };
-            let (told, error) = match told {
-                Ok(told) => {
+        let seen = |(url, answer): (String, Result<(_, ShardInfo), String>)| {
+            let (told, error) = match answer {
+                Ok((_, told)) => {
                     let error = (told.shards != self.shards)
                         .then(|| format!("it is in a cluster of {} shards", told.shards));
                     (Some(told), error)
@@ -135,13 +124,14 @@ impl Owners {
                 Err(why) => (None, Some(why)),
             };
             SeenShard { url, told, error }
-        });
+        };
+        let asked = join_all(self.places.iter().map(told)).await;
         let own = own.map(|told| SeenShard {
             url: "this server".to_owned(),
             told: Some(told),
             error: None,
         });
-        let mut servers = join_all(asked).await;
+        let mut servers: Vec<SeenShard> = asked.into_iter().map(seen).collect();
         servers.extend(own);
         let shard = |server: &SeenShard| server.told.as_ref().map(|told| told.shard);
         servers.sort_by_key(|server| shard(server).map_or((1, 0), |shard| (0, shard)));

@@ -104,8 +104,9 @@ impl Gateway {
         };
         let this = Arc::clone(self);
         self.runtime.spawn(async move {
+            let until = this.owners.moved_until();
             for (shard, _, _) in &others {
-                if let Err(what) = this.owners.find_alive(*shard).await {
+                if let Err(what) = this.owners.find_alive(*shard, until).await {
                     return reply(Err(Error::Overloaded { what }));
                 }
             }

@@ -47,6 +47,11 @@ pub(super) fn run(
             "--format logmill imports events as they are; remove --strict, --again, --site, --tz and --year",
         ));
     }
+    if context.config.cluster.shards > 0 {
+        return Err(Failure::usage(
+            "--format logmill imports events into one store, and this one belongs to a cluster; name its server among the peers instead",
+        ));
+    }
     if !context.config.anonymiser(stream.as_str()).is_empty() {
         return Err(Failure::config(format!(
             "--format logmill imports events as they are, and [stream.{stream}] has anonymise; import them into a stream without it"

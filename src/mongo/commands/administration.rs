@@ -36,11 +36,33 @@ const VALIDATION: &str = "a stream takes every document; keep and drop of [strea
 /// The reason against other views.
 const VIEW: &str = "a rollup is the view of a stream: see [rollup.NAME]";
 
+/// Commands about the streams and files of one store.
+const OF_ONE_STORE: [&str; 13] = [
+    "create",
+    "collMod",
+    "drop",
+    "dropDatabase",
+    "createIndexes",
+    "listIndexes",
+    "dropIndexes",
+    "deleteIndexes",
+    "collStats",
+    "collstats",
+    "dbStats",
+    "dbstats",
+    "validate",
+];
+
 /// Answers a command of administration; `None` if there is none of this name.
 pub(super) async fn run(
     connection: &mut MongoConnection,
     command: &MongoCommand<'_>,
 ) -> Option<Result<Document>> {
+    if OF_ONE_STORE.contains(&command.name)
+        && let Err(why) = connection.serving().has_events()
+    {
+        return Some(Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, why)));
+    }
     Some(match command.name {
         "listDatabases" => listing::databases(connection, command),
         "listCollections" => listing::collections(connection, command),

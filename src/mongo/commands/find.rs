@@ -72,6 +72,8 @@ pub(super) async fn find(caller: &Caller, command: &MongoCommand<'_>) -> Result<
 
     let cursor = match Following::of(command, read.form(caller), &order)? {
         Some(Following { awaits }) => {
+            let has_events = caller.serving().has_events();
+            has_events.map_err(|why| CommandError::new(code::COMMAND_NOT_SUPPORTED, why))?;
             let terms = CollectionRead::terms(command, filter, expressions)?;
             let serving = Arc::clone(caller.serving());
             let (client, collection) = (read.client.clone(), read.collection.clone());

@@ -1,10 +1,7 @@
 //! A cluster without the server of one shard: nothing waits for it that does not need it, and what
 //! needs it is refused and stored nowhere.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
+use std::time::Instant;
 
 use super::{LATE, SHARDS, ShardedServers, assert_away, number, own_events, post, send};
 use crate::support::{PAST_S, line};
@@ -101,30 +98,4 @@ fn without_another_shard_its_own_events_are_refused_and_no_others() {
         let counted = number(all.at(gateway), "SELECT count(*) FROM access");
         assert_eq!(counted, 6 + 8 + 6, "shard {gateway}");
     }
-}
-
-/// A batch without a key is sent again to a shard that does not answer: then it may have it.
-#[test]
-fn what_a_silent_shard_has_taken_is_not_taken_again() {
-    const ROUNDS: u64 = 3;
-    const BATCHES: u64 = 6;
-    /// Longer than a server waits for the answer of another one.
-    const SILENCE: Duration = Duration::from_millis(2500);
-    let all = ShardedServers::start(&[("access", "host"), ("places", "host")]);
-    let hosts = all.hosts();
-    let of = |shard: usize| line(&hosts[shard][0], PAST_S, "/", 200, 10);
-    for _ in 0..ROUNDS {
-        // Of a shard that has just answered, a server does not ask whether it is there.
-        all.at(0).ingest("access", of(2));
-        all.at(2).signal(Signal::STOP);
-        thread::scope(|scope| {
-            for _ in 0..BATCHES {
-                scope.spawn(|| all.at(0).ingest("access", of(1) + &of(2)));
-            }
-            thread::sleep(SILENCE);
-            all.at(2).signal(Signal::CONT);
-        });
-    }
-    assert_eq!(own_events(all.at(2), "access"), ROUNDS * (1 + BATCHES));
-    assert_eq!(own_events(all.at(1), "access"), ROUNDS * BATCHES);
 }
