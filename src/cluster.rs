@@ -12,6 +12,7 @@
 mod calls;
 mod catalog;
 mod connect;
+mod following;
 mod pieces;
 mod places;
 mod shards;
@@ -35,6 +36,7 @@ use places::PeerPlace;
 use tokens::PeerTokens;
 
 pub(crate) use catalog::CatalogChange;
+pub(crate) use following::{BEAT, PeerFrames, TailFrame};
 pub(crate) use shards::{
     ClusterStatus, PartAnswer, PartRefusal, SeenShard, ShardedIntake, ToldPosition,
 };
@@ -46,6 +48,8 @@ const STATE_WITHIN: Duration = Duration::from_millis(800);
 pub(crate) const SNAPSHOTS: &str = "/api/v1/cluster/snapshots";
 /// Path of the requests of others.
 pub(crate) const REQUESTS: &str = "/api/v1/cluster/requests";
+/// Path of the new events of a server.
+const TAIL: &str = "/api/v1/cluster/tail";
 
 /// Path of the catalog, at the server of the first shard.
 const CATALOG: &str = "/api/v1/cluster/catalog";

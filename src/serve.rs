@@ -43,7 +43,7 @@ use crate::intake::Intake;
 use crate::tls::Tls;
 use crate::wiring;
 pub(crate) use arrivals::{ArrivalCounts, Arrivals};
-pub(crate) use ask::{Client, CompiledFilter};
+pub(crate) use ask::{Client, CompiledFilter, Positions};
 pub(crate) use bulk::Turn;
 pub(crate) use concern::{NotReached, reached, submitted_concern};
 pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};

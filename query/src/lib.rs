@@ -54,7 +54,7 @@ pub use stats::{
     Count, OperatorTime, QueryInfo, QueryState, QueryStats, ScanProgress, Stage, StageTime,
 };
 pub use tables::level::{RollupUse, make_cells};
-pub use tables::sharded::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns};
+pub use tables::sharded::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns, agreed_stream};
 pub use tables::system::{
     AccountInfo, Arrived, AuditInfo, NoSystemInfo, ShardState, SourceInfo, StoreState, SystemInfo,
 };

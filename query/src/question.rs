@@ -39,6 +39,11 @@ impl Sources {
         }
     }
 
+    /// Returns the peers.
+    pub fn peers(&self) -> &[Arc<dyn Peer>] {
+        &self.peers
+    }
+
     /// Adds peers, and those that did not tell their state.
     #[must_use]
     pub fn with_peers(self, peers: Vec<Arc<dyn Peer>>, gone: Vec<GonePeer>) -> Self {

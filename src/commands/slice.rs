@@ -102,7 +102,8 @@ pub(super) fn run(context: &Context, args: SliceArgs) -> Result<ExitCode> {
 
 /// Returns the stream that the user named, which must exist, otherwise the only access log.
 fn stream(source: &Source, named: Option<&str>) -> Result<String> {
-    let logs = "SELECT name, kind FROM system.streams WHERE kind <> 'quarantine' ORDER BY name";
+    let logs =
+        "SELECT DISTINCT name, kind FROM system.streams WHERE kind <> 'quarantine' ORDER BY name";
     let rows = source.ask(logs)?;
     let texts = |name: &str| -> Result<Vec<String>> {
         let column = column(&rows, name, &DataType::Utf8)?;

@@ -1,6 +1,7 @@
 //! The way of listeners to answers: questions over the present state of the store, and the events
 //! that come from now on.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -8,14 +9,14 @@ use axum::body::Bytes;
 use crossbeam_channel::Receiver;
 use futures::stream::BoxStream;
 use query::{
-    Answer, Engine, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session,
-    ShardKeyInfo, Sources, TailFilter, Viewer,
+    Answer, Engine, GonePeer, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session,
+    ShardKeyInfo, Sources, StreamColumns, TailFilter, Viewer,
 };
 use storage::{Arrived, Name, ShardKey, Snapshot};
 
 use super::{Serving, Share};
 use crate::access::{Action, Principal, Target};
-use crate::cluster::ShardedIntake;
+use crate::cluster::{PeerFrames, ShardedIntake};
 use crate::wiring::StoreInfo;
 
 /// A client of a request: a principal within its share. There is no other way to ask a question.
@@ -71,9 +72,17 @@ impl Client {
 /// A condition compiled for the columns that a stream had then.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledFilter {
-    /// The number of these columns.
+    /// The number of those of this store.
     pub(crate) columns: usize,
     pub(crate) filter: Arc<TailFilter>,
+}
+
+/// The exclusive ends of the sequence numbers of a state, of this store and of its peers by their
+/// addresses.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Positions {
+    pub(crate) own: u64,
+    pub(crate) peers: HashMap<String, u64>,
 }
 
 impl Serving {
@@ -139,22 +148,6 @@ impl Serving {
         let all = self.all_sources_at(client, self.store.snapshot(), base);
         let (sources, session) = all.await;
         let asked = self.engine.ask(sources, &session, question, parameters);
-        asked.await
-    }
-
-    /// Starts a question about this store alone, as one for its system tables.
-    ///
-    /// # Errors
-    /// The errors of [`query::Engine::ask`].
-    pub(crate) async fn ask_here(
-        &self,
-        client: &Client,
-        question: Question,
-    ) -> query::Result<Answer> {
-        let snapshot = self.store.snapshot();
-        let session = client.session(&snapshot, Session::default());
-        let (sources, none) = (self.sources_at(snapshot), Parameters::None);
-        let asked = self.engine.ask(sources, &session, question, none);
         asked.await
     }
 
@@ -274,9 +267,8 @@ impl Serving {
         self.store.follow()
     }
 
-    /// Starts a question on a state of this store alone. Returns the first sequence number that
-    /// the state does not contain, too: followed events from there on are the ones that come after
-    /// it.
+    /// Starts a question on a state of all stores. Returns the ends of their states, too: followed
+    /// events from there on are the ones that come after them.
     ///
     /// # Errors
     /// The errors of [`query::Engine::ask`].
@@ -284,35 +276,85 @@ impl Serving {
         &self,
         client: &Client,
         question: Question,
-    ) -> query::Result<(u64, Answer)> {
+    ) -> query::Result<(Positions, Answer)> {
         let snapshot = self.store.snapshot();
-        let (next_seq, session) = (
-            snapshot.next_seq(),
-            client.session(&snapshot, Session::default()),
-        );
-        let (sources, none) = (self.sources_at(snapshot), Parameters::None);
-        let asked = self.engine.ask(sources, &session, question, none);
-        Ok((next_seq, asked.await?))
+        let own = snapshot.next_seq();
+        let all = self.all_sources_at(client, snapshot, Session::default());
+        let (sources, session) = all.await;
+        let peers = sources.peers().iter();
+        let positions = Positions {
+            own,
+            peers: peers
+                .map(|peer| (peer.name().to_owned(), peer.tables().end_seq))
+                .collect(),
+        };
+        let asked = self
+            .engine
+            .ask(sources, &session, question, Parameters::None);
+        Ok((positions, asked.await?))
     }
 
-    /// Compiles a condition for the present columns of a stream; `None` if there is no such
-    /// stream.
+    /// Returns whether the stores of other servers take part in questions.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.peers.is_some()
+    }
+
+    /// Follows the new events of all peers that pass a choice.
     ///
     /// # Errors
-    /// The errors of [`TailFilter::new`].
+    /// [`query::Error::Peer`] for the first that does not follow.
+    pub(crate) async fn follow_peers(&self, choice: Bytes) -> query::Result<Vec<PeerFrames>> {
+        let Some(peers) = &self.peers else {
+            return Ok(Vec::new());
+        };
+        let following = peers.follow(choice).await;
+        following.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })
+    }
+
+    /// Returns the columns of a stream upon which this store and its peers agree; `None` if no
+    /// store has it, and without peers.
+    ///
+    /// # Errors
+    /// [`query::Error::Peer`] if a peer is gone, and the errors of [`query::agreed_stream`].
+    pub(crate) async fn agreed(&self, stream: &Name) -> query::Result<Option<StreamColumns>> {
+        let Some(peers) = &self.peers else {
+            return Ok(None);
+        };
+        let snapshot = self.store.snapshot();
+        let (states, gone) = peers.states(&snapshot.manifest().store_id).await;
+        if let Some(GonePeer { name: peer, why }) = gone.into_iter().next() {
+            return Err(query::Error::Peer { peer, why });
+        }
+        let own = snapshot.streams().get(stream);
+        let theirs = states.iter();
+        let theirs = theirs.filter_map(|peer| peer.tables().streams.get(stream));
+        let agreed = query::agreed_stream(own, theirs)?;
+        Ok(agreed.map(|meta| StreamColumns {
+            kind: meta.kind,
+            columns: meta.columns,
+        }))
+    }
+
+    /// Compiles a condition for the present columns of a stream, and those upon which other stores
+    /// agree; `None` if there is no such stream.
+    ///
+    /// # Errors
+    /// The errors of [`TailFilter::new`], and of [`query::agreed_stream`].
     pub(crate) fn filter(
         &self,
         stream: &Name,
         condition: Option<&str>,
+        agreed: Option<&StreamColumns>,
     ) -> query::Result<Option<CompiledFilter>> {
         let snapshot = self.store.snapshot();
-        let Some(meta) = snapshot.streams().get(stream) else {
+        let own = snapshot.streams().get(stream);
+        let Some(meta) = query::agreed_stream(own, agreed)? else {
             return Ok(None);
         };
         let id_prefix = snapshot.manifest().id_prefix();
-        let filter = TailFilter::new(&self.engine, meta, id_prefix, condition)?;
+        let filter = TailFilter::new(&self.engine, &meta, id_prefix, condition)?;
         Ok(Some(CompiledFilter {
-            columns: meta.columns.len(),
+            columns: own.map_or(0, |own| own.columns.len()),
             filter: Arc::new(filter),
         }))
     }

@@ -5,6 +5,7 @@
 
 pub(super) mod shard;
 pub(super) mod snapshots;
+mod tail;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -38,6 +39,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/cluster/snapshots", post(hold))
         .route("/api/v1/cluster/snapshots/{id}", delete(give_back))
         .route("/api/v1/cluster/requests", post(request))
+        .route("/api/v1/cluster/tail", post(tail::tail))
         .route(
             "/api/v1/cluster/catalog",
             get(shard::catalog).put(shard::change_catalog),

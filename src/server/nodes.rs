@@ -1,6 +1,7 @@
 //! The requests that a node of a cluster refuses: its own store is empty, and an answer about that
 //! one would be taken for one about the cluster.
 
+use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
 
@@ -8,20 +9,27 @@ use super::answer;
 use crate::serve::Serving;
 
 /// Beginnings and ends of the paths of what one store alone answers.
-const BEGINS: [&str; 7] = [
+const BEGINS: [&str; 5] = [
     "/api/v1/backup",
     "/api/v1/indexes",
     "/api/v1/partitions",
     "/api/v1/quarantine",
     "/api/v1/rollups",
-    "/api/v1/tail",
-    "/loki/api/v1/tail",
 ];
 const ENDS: [&str; 2] = ["/erase", "/shard-keys"];
+/// Lists, which have what all servers tell.
+const LISTS: [&str; 4] = [
+    "/api/v1/indexes",
+    "/api/v1/partitions",
+    "/api/v1/quarantine",
+    "/api/v1/rollups",
+];
 
 /// Refuses a request about one store, where the server is a node.
 pub(super) fn check(serving: &Serving, head: &Parts) -> Result<(), Box<Response>> {
-    match is_of_one_store(head.uri.path()) {
+    let path = head.uri.path();
+    let lists = head.method == Method::GET && LISTS.contains(&path);
+    match !lists && is_of_one_store(path) {
         true => serving
             .has_events()
             .map_err(|why| Box::new(answer::bad_request(why))),

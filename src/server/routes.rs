@@ -180,6 +180,7 @@ pub(super) const ROUTES: &[Route] = &[
         READS,
         &cluster::PARAMETERS,
     ),
+    route("POST", "/api/v1/cluster/tail", READS, &[]),
     route("GET", "/api/v1/cluster/catalog", TAKES_PARTS, &[]),
     route("PUT", "/api/v1/cluster/catalog", TAKES_PARTS, &[]),
     route("GET", "/api/v1/cluster/shard", TAKES_PARTS, &[]),

@@ -7,8 +7,9 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use query::output::Output;
+use query::{Parameters, Session};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use storage::{Name, StreamKind};
 
 use super::answer;
@@ -42,12 +43,23 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
 pub(super) type Who = Extension<Client>;
 
 pub(super) async fn streams(State(app): State<Arc<App>>, who: Who) -> Response {
+    let listed = match app.serving.has_peers() {
+        false => Ok(own_streams(&app, &who)),
+        true => streams_of_all(&app, &who).await,
+    };
+    match listed {
+        Ok(streams) => answer::json(StatusCode::OK, &streams),
+        Err(error) => answer::of_query(&error),
+    }
+}
+
+fn own_streams(app: &App, who: &Client) -> Vec<Value> {
     let snapshot = app.serving.store.snapshot();
     let known = snapshot.streams().iter().filter(|(name, meta)| {
         let is_own = who.may(Action::Read, Target::Stream(name.as_str()));
         is_own && meta.kind != StreamKind::Quarantine
     });
-    let streams: Vec<_> = known
+    known
         .map(|(name, meta)| {
             let sealed: u64 = snapshot.manifest().parts_of(name).map(|p| p.rows).sum();
             let waiting: u64 = snapshot
@@ -68,8 +80,21 @@ pub(super) async fn streams(State(app): State<Arc<App>>, who: Who) -> Response {
                 "rollups": rollups,
             })
         })
-        .collect();
-    answer::json(StatusCode::OK, &streams)
+        .collect()
+}
+
+/// Lists the streams of this store and of its peers.
+async fn streams_of_all(app: &App, who: &Client) -> query::Result<Vec<Value>> {
+    const STREAMS: &str = "SELECT name, kind, CAST(sum(events) AS BIGINT) AS events, max(columns) AS columns \
+         FROM system.streams WHERE kind <> 'quarantine' GROUP BY name, kind ORDER BY name";
+    const ROLLUPS: &str = "SELECT DISTINCT stream, name FROM system.rollups ORDER BY name";
+    let mut streams = listed(app, who, STREAMS).await?;
+    let rollups = listed(app, who, ROLLUPS).await?;
+    for stream in &mut streams {
+        let of_stream = rollups.iter().filter(|r| r["stream"] == stream["name"]);
+        stream["rollups"] = of_stream.map(|r| r["name"].clone()).collect();
+    }
+    Ok(streams)
 }
 
 /// Returns the fields of a stream.
@@ -128,17 +153,24 @@ pub(super) async fn shard_keys(
 
 /// Runs an internal query over system tables and returns its rows as a JSON array.
 pub(super) async fn rows(app: &App, who: &Client, query: &str) -> Response {
-    let collected = match app.serving.ask_here(who, query.into()).await {
-        Ok(answer) => answer.collect().await,
-        Err(error) => Err(error),
-    };
-    let mut out = Vec::new();
-    match collected.and_then(|(schema, batches, _)| {
-        query::output::write(Output::Json, &schema, &batches, &mut out)
-    }) {
-        Ok(()) => answer::json_bytes(StatusCode::OK, out),
+    match json_of(app, who, query).await {
+        Ok(rows) => answer::json_bytes(StatusCode::OK, rows),
         Err(error) => answer::of_query(&error),
     }
+}
+
+async fn listed(app: &App, who: &Client, query: &str) -> query::Result<Vec<Value>> {
+    let rows = json_of(app, who, query).await?;
+    Ok(serde_json::from_slice(&rows).expect("BUG: the rows are an array of JSON"))
+}
+
+async fn json_of(app: &App, who: &Client, query: &str) -> query::Result<Vec<u8>> {
+    let (base, none) = (Session::default(), Parameters::None);
+    let answer = app.serving.ask(who, base, query.into(), none).await?;
+    let (schema, batches, _) = answer.collect().await?;
+    let mut out = Vec::new();
+    query::output::write(Output::Json, &schema, &batches, &mut out)?;
+    Ok(out)
 }
 
 /// Returns the position of a producer, with its remembered earlier states; `null` if the producer

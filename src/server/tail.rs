@@ -12,7 +12,9 @@
 //! * The `last` events and the following ones neither overlap nor leave a gap: the tail joins the
 //!   feed before it takes the snapshot, and skips batches that the snapshot contains.
 
+pub(super) mod choice;
 pub(super) mod feed;
+pub(super) mod pieces;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -34,7 +36,9 @@ use super::app::App;
 use super::status::Who;
 use crate::access::{Action, Target};
 use crate::serve::{Client, Counted, Resource};
-use feed::{Follow, Piece, Pieces};
+use choice::{Follow, Followed};
+use feed::Piece;
+use pieces::Pieces;
 
 /// Interval of comments while there are no events; they reveal a dead connection.
 const BEAT: Duration = Duration::from_secs(10);
@@ -79,7 +83,11 @@ async fn follow(
         .filter(|c| !c.trim().is_empty())
         .cloned();
     let of_query = |e: &query::Error| Box::new(answer::of_query(e));
-    let compiled = app.serving.filter(&stream, condition.as_deref());
+    let agreed = app.serving.agreed(&stream).await;
+    let agreed = agreed.map_err(|e| of_query(&e))?;
+    let compiled = app
+        .serving
+        .filter(&stream, condition.as_deref(), agreed.as_ref());
     let compiled = compiled.map_err(|e| of_query(&e))?;
     if compiled.is_none() {
         let message = format!("there is no stream {stream}");
@@ -87,13 +95,13 @@ async fn follow(
         return Err(Box::new(answer::error(status, "no_stream", &message, None)));
     }
     let places = places(app, who)?;
-    let pieces = join(app, &stream, Follow::Where(condition.clone()))?;
+    let followed = Followed::of(&stream, Follow::Where(condition.clone()), agreed.as_ref());
+    let pieces = Pieces::of(app, &followed).await?;
     let mut tail = Tail {
         app: Arc::clone(app),
         who: who.clone(),
         stream: stream.clone(),
         pieces,
-        from: 0,
         first: Some(Bytes::from_static(b": following\n\n")),
         ended: false,
         _places: places,
@@ -144,15 +152,6 @@ pub(super) fn places(app: &App, who: &Client) -> Result<TailPlaces, Box<Response
     Ok((of_client, app.tails.permit().ok_or_else(full)?))
 }
 
-/// Joins the feed of a stream.
-pub(super) fn join(app: &App, stream: &Name, follow: Follow) -> Result<Pieces, Box<Response>> {
-    let pieces = app.tails.join(&app.serving, stream, follow);
-    pieces.map_err(|e| {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        Box::new(answer::error(status, "unavailable", &e.to_string(), None))
-    })
-}
-
 fn full() -> Box<Response> {
     let mut response = answer::error(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -171,8 +170,6 @@ struct Tail {
     who: Client,
     stream: Name,
     pieces: Pieces,
-    /// Batches that begin before this sequence number are skipped: `first` contains their events.
-    from: u64,
     /// The first bytes of the response.
     first: Option<Bytes>,
     ended: bool,
@@ -190,12 +187,17 @@ impl Tail {
     ) -> query::Result<()> {
         // The newline ends a comment in the condition.
         let condition = condition.map_or_else(String::new, |c| format!("WHERE ({c}\n)"));
-        let text =
-            format!("SELECT * FROM \"{stream}\" {condition} ORDER BY _seq DESC LIMIT {last}");
         let serving = &self.app.serving;
+        // Sequence numbers are those of a store.
+        let latest = match serving.has_peers() {
+            false => "_seq",
+            true => "time",
+        };
+        let text =
+            format!("SELECT * FROM \"{stream}\" {condition} ORDER BY {latest} DESC LIMIT {last}");
         let asked = serving.ask_before_following(who, text.as_str().into());
         let (from, answer) = asked.await?;
-        self.from = from;
+        self.pieces.begin_at(from);
         let (schema, batches, _) = answer.collect().await?;
         let mut lines = Vec::new();
         write(Output::Ndjson, &schema, &batches, &mut lines)?;
@@ -225,7 +227,6 @@ impl Tail {
             match piece {
                 None => return Some(Bytes::from_static(b": still here\n\n")),
                 Some(piece) => match piece {
-                    Ok(Piece::Events { first_seq, .. }) if first_seq < self.from => {}
                     Ok(Piece::Events { text, .. }) => return Some(text),
                     Ok(Piece::Missed(batches)) => return Some(feed::missed(batches)),
                     Err(RecvError::Lagged(pieces)) => return Some(feed::missed(pieces)),

@@ -1,5 +1,7 @@
 //! Several servers that answer one question: their states, their tokens, and a peer that is gone.
 
+pub(crate) mod follow;
+
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -193,14 +195,47 @@ fn levels_and_logql_read_all_stores() {
 }
 
 #[test]
-fn a_question_about_one_store_alone_does_not_ask_the_peers() {
+fn lists_and_system_tables_have_what_all_stores_have() {
     let all = three();
+    all.second.ingest("other", lines_of(1));
+    let garbage = b"no line of an access log";
+    let kept = all.second.post("/api/v1/ingest/access", &[], garbage);
+    assert_eq!(kept.status(400).json()["quarantined"], 1);
+    let listed = patiently(|| all.front.get("/api/v1/streams"));
+    let listed = listed.as_array().expect("a list");
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    assert_eq!(listed[0]["name"], "access");
+    assert_eq!(listed[0]["events"], ALL);
+    assert_eq!(
+        listed[0]["rollups"],
+        json!(["stats", "traffic"]),
+        "{listed:?}"
+    );
+    for (path, of_second) in [
+        ("/api/v1/rollups", "other"),
+        ("/api/v1/quarantine", "access"),
+    ] {
+        let rows = patiently(|| all.front.get(path));
+        let rows = rows.as_array().expect("a list");
+        assert!(
+            rows.iter().any(|row| row["stream"] == of_second),
+            "{rows:?}"
+        );
+    }
+    let waiting = b"SELECT server FROM system.quarantine WHERE state = 'waiting'";
+    let told = patiently(|| all.front.post("/api/v1/sql", &[], waiting));
+    assert_eq!(told["rows"], json!([{ "server": all.second.url }]));
+
+    // Those of the server itself do not ask the others.
     all.first.kill_now();
     all.second.kill_now();
+    all.front.get("/api/v1/queries").status(200);
+    assert_eq!(all.front.number("SELECT count(*) FROM system.queries"), 1);
+    let told = refused(&all.front, "SELECT count(*) FROM system.streams");
+    assert!(told.contains(&all.first.address), "{told}");
     for path in ["/api/v1/streams", "/api/v1/partitions", "/api/v1/rollups"] {
-        all.front.get(path).status(200);
+        all.front.get(path).status(503);
     }
-    assert_eq!(all.front.number("SELECT count(*) FROM system.streams"), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod calls;
 mod limits;
 mod oracle;
-mod socket;
+pub(crate) mod socket;
 mod tail;
 mod volume;
 

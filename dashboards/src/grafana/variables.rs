@@ -7,8 +7,10 @@ use super::{Board, HOST_BOARD, OVERVIEW_BOARD, Options, POSTGRES};
 /// Text that Grafana inserts for a variable while all its values are chosen: an SQL literal.
 const ALL: &str = "'*'";
 
-const ACCESS_STREAMS: &str = "SELECT name FROM system.streams WHERE kind = 'access' ORDER BY name";
-const STREAMS: &str = "SELECT name FROM system.streams WHERE kind <> 'quarantine' ORDER BY name";
+const ACCESS_STREAMS: &str =
+    "SELECT DISTINCT name FROM system.streams WHERE kind = 'access' ORDER BY name";
+const STREAMS: &str =
+    "SELECT DISTINCT name FROM system.streams WHERE kind <> 'quarantine' ORDER BY name";
 const SITES: &str = "SELECT DISTINCT coalesce(site, '(none)') AS site FROM \"${traffic}\".daily \
      ORDER BY 1 LIMIT 500";
 const PATHS: &str = "SELECT coalesce(path, '(none)') AS path FROM \"${stats}\".daily \

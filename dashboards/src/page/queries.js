@@ -196,7 +196,7 @@ export function counting(stream, completeFrom, from) {
 export function levels(stream) {
   const rollups = [stream.stats, stream.traffic].filter(Boolean);
   if (rollups.length === 0) return null;
-  return `SELECT level, max(floor) AS floor, max(complete_from) AS complete_from FROM system.rollups WHERE name IN (${rollups.map(text).join(", ")}) GROUP BY level HAVING count(*) = ${rollups.length}`;
+  return `SELECT level, max(floor) AS floor, max(complete_from) AS complete_from FROM system.rollups WHERE name IN (${rollups.map(text).join(", ")}) GROUP BY level HAVING count(DISTINCT name) = ${rollups.length}`;
 }
 
 /// → oldest, newest: the first and last bucket of a stream with events, as instants of days.

@@ -348,7 +348,7 @@ impl RowChain {
         steps.extend(scan.fetch.map(FragmentStep::Limit));
         Ok(Some(Self {
             fragment: Fragment {
-                stream: sharded.name.to_string(),
+                stream: sharded.name.clone(),
                 relation: scan.table_name.clone(),
                 columns,
                 steps,

@@ -4,20 +4,19 @@
 mod events;
 mod objects;
 mod own;
+mod system_tables;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use aggregator::{Definition, Level, column_entry_level};
-use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::TableProvider;
-use datafusion::datasource::empty::EmptyTable;
 use parking_lot::Mutex;
-use storage::{Name, QUARANTINE, Snapshot, TIME};
+use storage::{Name, QUARANTINE, Snapshot};
 
 use crate::postgres::objects::Objects;
 use crate::postgres::session::StatementSession;
@@ -27,7 +26,7 @@ use crate::stats::QueryInfo;
 use crate::tables::level::RollupUse;
 use crate::tables::level::{Form, Rollup, TileCache};
 use crate::tables::sharded::Shards;
-use crate::tables::stream::{self, Files};
+use crate::tables::stream::Files;
 use crate::tables::system::{self, SystemInfo};
 
 pub(crate) use crate::postgres::session::CATALOG;
@@ -296,28 +295,6 @@ impl TablesOf {
             },
         }
     }
-
-    fn system(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if !self.inner.system_tables().any(|table| table == name) {
-            return Ok(None);
-        }
-        if name == "quarantine" {
-            let table = self.stream(&system::quarantine())?;
-            return Ok(Some(table.unwrap_or_else(|| {
-                Arc::new(EmptyTable::new(no_quarantine(self.inner.hidden)))
-            })));
-        }
-        let inner = &self.inner;
-        let view = system::SystemInputs {
-            snapshot: &inner.snapshot,
-            system: &*inner.system,
-            rollups: &inner.rollups,
-            queries: &inner.queries,
-            heads: &inner.files.heads,
-            viewer: &inner.client.viewer,
-        };
-        system::table(name, &view)
-    }
 }
 
 /// Returns the tables of a rollup: its levels, and the documents whose requirements it meets.
@@ -327,29 +304,6 @@ fn tables_of(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
     let forms = Form::ALL.into_iter();
     let documents = forms.filter(|form| form.counter(definition).is_ok());
     levels.chain(documents.map(Form::table))
-}
-
-/// Returns the main columns of the quarantine, for a store in which nothing was quarantined yet.
-fn no_quarantine(hidden: Hidden) -> Arc<Schema> {
-    let text = |name: &str| Field::new(name, DataType::Utf8View, true);
-    let int = |name: &str| Field::new(name, DataType::Int64, true);
-    let mut columns = vec![
-        text("_id"),
-        Field::new(TIME, storage::ColumnType::Time.arrow(), false),
-        text("stream"),
-        text("reason"),
-        text("detail"),
-        text("source"),
-        int("item"),
-        int("line"),
-        int("byte"),
-        Field::new("raw", DataType::Binary, true),
-        text(stream::STATE),
-    ];
-    if hidden.seq {
-        columns.push(Field::new(storage::SEQ, DataType::UInt64, false));
-    }
-    Arc::new(Schema::new(columns))
 }
 
 #[async_trait]

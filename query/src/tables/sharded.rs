@@ -3,7 +3,7 @@
 //! A plan over streams of several stores is divided (`plan/divide.rs`): each store gets a
 //! [`Fragment`] and answers it with its own engine, from its own parts, indexes and rollups
 //! (`peer_answers.rs`). Levels and documents are made of the cells of all stores, merged here
-//! ([`PeerCells`]).
+//! ([`PeerCells`]). System tables have the rows of each store beside those of the others.
 //!
 //! # Invariants
 //! * Each store takes part in one state, which all parts of a question read.
@@ -19,10 +19,12 @@ mod peer;
 mod remote;
 pub(crate) mod request;
 mod streams;
+mod system;
 
 pub(crate) use cells::PeerCells;
 #[cfg(doc)]
 use fragment::Fragment;
 pub use peer::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns};
 pub(crate) use remote::{RemoteTable, peer_of};
+pub use streams::agreed_stream;
 pub(crate) use streams::{ShardedTable, Shards};

@@ -183,7 +183,7 @@ impl SystemInfo for NoSystemInfo {}
 
 /// Returns the column of a table that has the stream or the rollup of each row; a client that
 /// sees some streams only gets the rows of those. Other tables do not exist for it.
-fn owner_column(table: &str) -> Option<&'static str> {
+pub(crate) fn owner_column(table: &str) -> Option<&'static str> {
     match table {
         "erasures" | "indexes" | "partitions" | "parts" | "rollups" => Some("stream"),
         "streams" => Some("name"),
@@ -195,6 +195,12 @@ fn owner_column(table: &str) -> Option<&'static str> {
 /// Returns whether the rows of a table belong to streams, or are left out by other means.
 pub(crate) fn is_by_stream(table: &str) -> bool {
     table == "queries" || owner_column(table).is_some()
+}
+
+/// Returns whether a table has the state of a store. A question to several stores reads the rows
+/// of all; other tables are of the server that is asked.
+pub(crate) fn is_of_store(table: &str) -> bool {
+    !matches!(table, "audit" | "queries" | "shards" | "users")
 }
 
 /// Keeps the rows that a client sees.

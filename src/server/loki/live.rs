@@ -36,8 +36,10 @@ use crate::server::app::App;
 use crate::server::connections::StillOpen;
 use crate::server::read_call::CallParameters;
 use crate::server::status::Who;
-use crate::server::tail::feed::{Follow, Piece, Pieces};
-use crate::server::tail::{NO_RIGHTS, TailPlaces, join, may_still_read, places};
+use crate::server::tail::choice::{Follow, Followed};
+use crate::server::tail::feed::Piece;
+use crate::server::tail::pieces::Pieces;
+use crate::server::tail::{NO_RIGHTS, TailPlaces, may_still_read, places};
 
 /// Interval of pings; they reveal a dead connection.
 const BEAT: Duration = Duration::from_secs(10);
@@ -63,8 +65,6 @@ const STOPS: &str = "the server stops";
 /// The next piece of a feed.
 struct NextPiece {
     stream: Arc<str>,
-    /// Batches that begin before this sequence number are skipped: their lines have been sent.
-    from: u64,
     piece: Result<Piece, RecvError>,
 }
 
@@ -185,8 +185,12 @@ impl LiveTail {
         }
         let mut feeds = Vec::with_capacity(streams.len());
         for stream in streams {
+            let agreed = self.app.serving.agreed(stream).await;
+            let agreed = agreed.map_err(|e| Box::new(answer::of_query(&e)))?;
             let follow = Follow::Logql(self.query.to_string());
-            feeds.push((stream.as_str().into(), join(&self.app, stream, follow)?));
+            let followed = Followed::of(stream, follow, agreed.as_ref());
+            let feed = Pieces::of(&self.app, &followed).await?;
+            feeds.push((stream.as_str().into(), feed));
         }
         let past = async {
             let serving = &self.app.serving;
@@ -200,8 +204,9 @@ impl LiveTail {
         };
         let past: query::Result<_> = past.await;
         let (from, lines) = past.map_err(|e| Box::new(answer::of_query(&e)))?;
-        for (stream, feed) in feeds {
-            self.feeds.push(following(stream, from, feed));
+        for (stream, mut feed) in feeds {
+            feed.begin_at(from.clone());
+            self.feeds.push(following(stream, feed));
         }
         Ok((!lines.is_empty()).then(|| tail_message(lines, Vec::new())))
     }
@@ -288,16 +293,11 @@ impl LiveTail {
     /// # Errors
     /// The reason why the tail ends.
     fn message(&self, piece: Option<NextPiece>) -> Result<Option<Message>, String> {
-        let NextPiece {
-            stream,
-            from,
-            piece,
-        } = piece.ok_or("the tail has ended")?;
+        let NextPiece { stream, piece } = piece.ok_or("the tail has ended")?;
         if !may_still_read(&self.app, &self.client, &stream) {
             return Err(NO_RIGHTS.to_owned());
         }
         match piece {
-            Ok(Piece::Events { first_seq, .. }) if first_seq < from => Ok(None),
             Ok(Piece::Events { text, .. }) => {
                 let text = Utf8Bytes::try_from(text).map_err(|e| e.to_string())?;
                 Ok(Some(Message::Text(text)))
@@ -319,18 +319,13 @@ fn dropped(stream: &str, missed: u64) -> Json {
 }
 
 /// Returns the pieces of a feed until it ends.
-fn following(stream: Arc<str>, from: u64, feed: Pieces) -> BoxStream<'static, NextPiece> {
+fn following(stream: Arc<str>, feed: Pieces) -> BoxStream<'static, NextPiece> {
     let pieces = stream::unfold(Some((stream, feed)), move |state| async move {
         let (stream, mut feed) = state?;
         let piece = feed.recv().await;
         let ends = matches!(piece, Ok(Piece::Failed(_)) | Err(RecvError::Closed));
         let next = (!ends).then(|| (Arc::clone(&stream), feed));
-        let next_piece = NextPiece {
-            stream,
-            from,
-            piece,
-        };
-        Some((next_piece, next))
+        Some((NextPiece { stream, piece }, next))
     });
     pieces.boxed()
 }

@@ -18,6 +18,7 @@ use storage::{Arrived, Name};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
+use super::choice::{Follow, Followed};
 use super::{BATCH_WITHIN, EVALUATIONS_MAX};
 use crate::serve::{CompiledFilter, Serving, Stop};
 use crate::server::loki::tail_message;
@@ -50,19 +51,8 @@ pub(in crate::server) enum Piece {
 }
 
 /// The receiving end of a feed.
-pub(in crate::server) type Pieces = broadcast::Receiver<Piece>;
+pub(in crate::server) type OwnPieces = broadcast::Receiver<Piece>;
 
-/// The choice of events that a client follows, and the form in which it gets them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::server) enum Follow {
-    /// Events that pass an SQL condition, as server-sent events.
-    Where(Option<String>),
-    /// Lines of a LogQL query, as messages of Loki's live tail.
-    Logql(String),
-}
-
-/// A stream and a choice of its events.
-type Key = (Name, Follow);
 type Batches = HashMap<Name, broadcast::Sender<Arc<Arrived>>>;
 
 /// All tails of a server.
@@ -71,7 +61,7 @@ pub(in crate::server) struct Tails {
     permits: Arc<Semaphore>,
     clients_max: usize,
     evaluations: Arc<Semaphore>,
-    feeds: Mutex<HashMap<Key, broadcast::Sender<Piece>>>,
+    feeds: Mutex<HashMap<Followed, broadcast::Sender<Piece>>>,
     /// New events by stream; `Some` while a thread takes them from the store.
     batches: Mutex<Option<Batches>>,
 }
@@ -98,26 +88,24 @@ impl Tails {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    /// Joins the feed of a stream and a choice from now on; the first client creates the feed.
+    /// Joins the feed of a choice from now on; the first client creates the feed.
     pub(in crate::server) fn join(
         self: &Arc<Self>,
         serving: &Arc<Serving>,
-        stream: &Name,
-        follow: Follow,
-    ) -> std::io::Result<Pieces> {
-        let key = (stream.clone(), follow);
+        key: &Followed,
+    ) -> std::io::Result<OwnPieces> {
         let mut feeds = self.feeds.lock();
-        if let Some(feed) = feeds.get(&key) {
+        if let Some(feed) = feeds.get(key) {
             return Ok(feed.subscribe());
         }
-        let batches = self.batches_of(serving, stream)?;
+        let batches = self.batches_of(serving, &key.stream)?;
         let (send, receive) = broadcast::channel(PIECES);
         feeds.insert(key.clone(), send.clone());
         drop(feeds);
         let feed = Feed {
             serving: Arc::clone(serving),
             tails: Arc::clone(self),
-            key,
+            key: key.clone(),
             compiled: None,
             lines: None,
             send,
@@ -149,7 +137,7 @@ impl Tails {
     }
 
     /// Removes a feed without clients; returns whether it was removed.
-    fn leave(&self, key: &Key) -> bool {
+    fn leave(&self, key: &Followed) -> bool {
         let mut feeds = self.feeds.lock();
         let unused = feeds.get(key).is_none_or(|feed| feed.receiver_count() == 0);
         if unused {
@@ -159,7 +147,7 @@ impl Tails {
     }
 
     /// Removes a feed, so that its present clients are its last.
-    fn end(&self, key: &Key) {
+    fn end(&self, key: &Followed) {
         self.feeds.lock().remove(key);
     }
 }
@@ -190,7 +178,7 @@ fn distribute(tails: &Tails, stop: &Stop, arrivals: &Receiver<Arrived>) {
 struct Feed {
     serving: Arc<Serving>,
     tails: Arc<Tails>,
-    key: Key,
+    key: Followed,
     compiled: Option<CompiledFilter>,
     /// The lines of a log query.
     lines: Option<Arc<LineFilter>>,
@@ -231,8 +219,8 @@ impl Feed {
 
     /// Compiles the choice for the present columns of the stream.
     fn compile(&mut self) -> query::Result<()> {
-        let (stream, follow) = &self.key;
-        let condition = match follow {
+        let stream = &self.key.stream;
+        let condition = match &self.key.follow {
             Follow::Where(condition) => condition.as_deref(),
             Follow::Logql(text) => {
                 if let Expr::Log(query) = parse(text)? {
@@ -241,7 +229,8 @@ impl Feed {
                 None
             }
         };
-        self.compiled = self.serving.filter(stream, condition)?;
+        let agreed = self.key.agreed()?;
+        self.compiled = self.serving.filter(stream, condition, agreed.as_ref())?;
         Ok(())
     }
 

@@ -13,11 +13,11 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPTED: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 /// A connected WebSocket.
-pub(super) struct Socket(TcpStream);
+pub(crate) struct Socket(TcpStream);
 
 /// A frame of the server.
 #[derive(Debug, PartialEq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     Text(String),
     Ping,
     /// The code and the reason.
@@ -28,7 +28,7 @@ pub(super) enum Frame {
 
 impl Socket {
     /// Asks for a WebSocket; returns the answer of a server that refuses.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         server: &Server,
         path: &str,
         headers: &[&str],
@@ -69,7 +69,7 @@ impl Socket {
     }
 
     /// Reads a frame; the server masks none and cuts none into pieces.
-    pub(super) fn frame(&mut self) -> Frame {
+    pub(crate) fn frame(&mut self) -> Frame {
         let mut head = [0; 2];
         if self.0.read_exact(&mut head).is_err() {
             return Frame::End;
@@ -106,7 +106,7 @@ impl Socket {
     }
 
     /// Reads the next message.
-    pub(super) fn message(&mut self) -> Value {
+    pub(crate) fn message(&mut self) -> Value {
         loop {
             match self.frame() {
                 Frame::Text(text) => return serde_json::from_str(&text).expect("JSON"),
@@ -117,7 +117,7 @@ impl Socket {
     }
 
     /// Sends a masked frame of up to 125 bytes.
-    pub(super) fn send(&mut self, kind: u8, payload: &[u8]) {
+    pub(crate) fn send(&mut self, kind: u8, payload: &[u8]) {
         let length = u8::try_from(payload.len()).expect("a short payload");
         let mask = [1, 2, 3, 4];
         let mut frame = vec![0x80 | kind, 0x80 | length];
@@ -127,7 +127,7 @@ impl Socket {
     }
 
     /// Returns whether the server sends nothing for some time.
-    pub(super) fn is_silent(&mut self, time: Duration) -> bool {
+    pub(crate) fn is_silent(&mut self, time: Duration) -> bool {
         self.0.set_read_timeout(Some(time)).expect("a socket");
         let silent = self.0.peek(&mut [0]).is_err();
         self.0.set_read_timeout(Some(PATIENCE)).expect("a socket");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aggregator::Level;
 use datafusion::common::Result;
 use datafusion::datasource::TableProvider;
-use storage::{Name, QUARANTINE};
+use storage::Name;
 
 use super::TablesOf;
 use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, RollupUse, StreamRollups};
@@ -14,6 +14,17 @@ use crate::tables::stream;
 
 impl TablesOf {
     pub(super) fn stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
+        let own = self.own_stream(name)?;
+        match &self.inner.shards {
+            Some(shards) if self.inner.client.viewer.sees(name.as_str()) => {
+                shards.check()?;
+                shards.stream(name, own, self.inner.hidden.seq)
+            }
+            _ => Ok(own),
+        }
+    }
+
+    pub(super) fn own_stream(&self, name: &Name) -> Result<Option<Arc<dyn TableProvider>>> {
         let inner = &self.inner;
         if !inner.client.viewer.sees(name.as_str()) {
             return Ok(None);
@@ -27,20 +38,8 @@ impl TablesOf {
                 always: inner.answers == RollupUse::Always,
             })
         });
-        let own = stream::table(
-            &inner.snapshot,
-            name,
-            &inner.files,
-            levels,
-            inner.hidden.seq,
-        )?;
-        match &inner.shards {
-            Some(shards) if name.as_str() != QUARANTINE => {
-                shards.check()?;
-                shards.stream(name, own, inner.hidden.seq)
-            }
-            _ => Ok(own),
-        }
+        let (snapshot, files) = (&inner.snapshot, &inner.files);
+        stream::table(snapshot, name, files, levels, inner.hidden.seq)
     }
 
     /// Returns a rollup as all stores have it, and the peers whose cells its levels have.

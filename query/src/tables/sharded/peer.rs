@@ -51,6 +51,8 @@ pub struct PeerTables {
     pub streams: BTreeMap<Name, StreamColumns>,
     /// Its rollups, the newest generation of each.
     pub rollups: Vec<RollupMeta>,
+    /// Exclusive end of the sequence numbers of its events.
+    pub end_seq: u64,
 }
 
 /// The columns of a stream.
@@ -84,6 +86,7 @@ impl PeerTables {
         Self {
             streams: streams.collect(),
             rollups: newest.into_values().cloned().collect(),
+            end_seq: snapshot.next_seq(),
         }
     }
 }

@@ -111,6 +111,11 @@ impl Shards {
         }
     }
 
+    /// Returns the peers that answer.
+    pub(super) fn peers(&self) -> &[Arc<dyn Peer>] {
+        &self.peers
+    }
+
     /// Returns the addresses of the peers without which a partial question is answered.
     pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
         self.gone.iter().map(|gone| gone.name.clone())
@@ -198,12 +203,29 @@ impl Shards {
         let having = |peer: &&Arc<dyn Peer>| peer.tables().streams.contains_key(name);
         let peers = self.peers.iter().filter(having).cloned();
         Ok(Some(Arc::new(ShardedTable {
-            name: name.clone(),
+            name: name.to_string(),
             schema: shown(meta, with_seq)?,
             own,
             peers: peers.collect(),
         })))
     }
+}
+
+/// Returns a stream with the columns that this store and others agree upon; `None` if no store has
+/// it.
+///
+/// # Errors
+/// [`Error::Invalid`] if the stores have streams of two kinds under its name.
+pub fn agreed_stream<'a>(
+    own: Option<&StreamMeta>,
+    others: impl IntoIterator<Item = &'a StreamColumns>,
+) -> crate::Result<Option<StreamMeta>> {
+    let mut agreed = own.cloned();
+    for columns in others {
+        let all = merged(agreed.as_ref(), columns);
+        agreed = Some(all.map_err(|why| Error::invalid(format!("the stream is another: {why}")))?);
+    }
+    Ok(agreed)
 }
 
 /// Returns whether two generations of a rollup have the same cells for the same events.
@@ -271,11 +293,12 @@ fn common(one: ColumnType, other: ColumnType) -> ColumnType {
     }
 }
 
-/// A stream of several stores. Plans over it are divided among the stores before they run.
+/// A stream of several stores, or a system table of a peer. Plans over it are divided among the
+/// stores before they run.
 #[derive(Debug)]
 pub(crate) struct ShardedTable {
-    pub(crate) name: Name,
-    schema: SchemaRef,
+    pub(crate) name: String,
+    pub(super) schema: SchemaRef,
     /// The table of this store; `None` if it does not have the stream.
     pub(crate) own: Option<Arc<dyn TableProvider>>,
     /// The peers that have the stream.
@@ -314,6 +337,6 @@ impl TableProvider for ShardedTable {
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        internal_err!("stream {} was not divided among its stores", self.name)
+        internal_err!("{} was not divided among its stores", self.name)
     }
 }
