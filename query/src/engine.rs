@@ -28,6 +28,7 @@ use crate::run::limits::Limits;
 use crate::stats::QueryInfo;
 use crate::tables::catalog::{CATALOG, PUBLIC};
 use crate::tables::level::{Rollup, RollupUse, TileCache};
+use crate::tables::sharded::fragment::ReadHints;
 use crate::tables::stream::indexed::Heads;
 use crate::tables::stream::{Dictionaries, Files};
 use crate::tables::system::SystemInfo;
@@ -246,6 +247,16 @@ impl Engine {
     pub(crate) fn with_rollup_use(&self, rollup_use: RollupUse) -> Self {
         let mut engine = self.clone();
         engine.planner.rollup_use = rollup_use;
+        engine
+    }
+
+    /// Returns the same engine for a part of a question with hints.
+    pub(crate) fn hinted(&self, hints: &ReadHints) -> Self {
+        let mut engine = self.clone();
+        if hints.no_rollup {
+            engine.planner.rollup_use = RollupUse::Never;
+        }
+        engine.planner.files.indexes.clone_from(&hints.indexes);
         engine
     }
 

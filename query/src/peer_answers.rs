@@ -58,8 +58,9 @@ impl Engine {
                     time_zone,
                     ..session
                 };
+                let engine = self.hinted(&fragment.hints);
                 let (question, none) = (question(fragment), Parameters::None);
-                let answer = self.ask(sources, &session, question, none).await?;
+                let answer = engine.ask(sources, &session, question, none).await?;
                 rows(answer)
             }
             Request::Cells {
@@ -128,7 +129,7 @@ impl Engine {
 }
 
 /// Returns the question that a fragment asks one store.
-fn question(fragment: Fragment) -> Question {
+pub(crate) fn question(fragment: Fragment) -> Question {
     Question::Plan {
         text: format!("a part of a peer's question for {}", fragment.stream),
         build: Box::new(move |tables| {

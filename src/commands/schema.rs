@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use query::SchemaInfo;
+use query::{SchemaInfo, Session, Sources};
 use serde::Serialize;
 use storage::Name;
 
@@ -21,7 +21,9 @@ pub(super) fn run(context: &Context, name: &str) -> Result<ExitCode> {
             let reader = context.reader()?;
             let engine = wiring::engine_of_one(&context.config, None)?;
             let system = Arc::new(StoreInfo::of_reader(&reader));
-            wiring::runtime()?.block_on(query::schema(&engine, reader.snapshot(), system, &name))?
+            let sources = Sources::one(reader.snapshot(), system);
+            let session = Session::default();
+            wiring::runtime()?.block_on(query::schema(&engine, &session, sources, &name))?
         }
     };
     print(context, &name, found.as_ref(), show)

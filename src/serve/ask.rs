@@ -241,9 +241,9 @@ impl Serving {
         client: &Client,
         stream: &Name,
     ) -> query::Result<Option<SchemaInfo>> {
-        let (snapshot, system) = (self.store.snapshot(), Arc::new(self.info()));
-        let engine = self.engine_of(client, &snapshot);
-        query::schema(&engine, snapshot, system, stream).await
+        let all = self.all_sources_at(client, self.store.snapshot(), Session::default());
+        let (sources, session) = all.await;
+        query::schema(&self.engine, &session, sources, stream).await
     }
 
     /// Measures the shard keys of a stream; `None` if there is no such stream.

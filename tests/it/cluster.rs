@@ -211,6 +211,11 @@ fn lists_and_system_tables_have_what_all_stores_have() {
         json!(["stats", "traffic"]),
         "{listed:?}"
     );
+    let fields = patiently(|| all.front.get("/api/v1/streams/other/schema"));
+    assert_eq!(fields["events"], EVENTS[1], "{fields}");
+    let names = fields["fields"].as_array().expect("fields").iter();
+    let mut hosts = names.filter(|field| field["name"] == "host");
+    assert_eq!(hosts.next().expect("a column")["values"], EVENTS[1]);
     for (path, of_second) in [
         ("/api/v1/rollups", "other"),
         ("/api/v1/quarantine", "access"),

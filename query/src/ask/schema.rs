@@ -1,22 +1,22 @@
 //! The fields of a stream: its columns, and the values in `_rest` under their names and others.
 //!
-//! Counts are exact, of one snapshot: a column by its values, `_rest` by a scan of that column
-//! alone.
+//! Counts are exact, of one state of the stores: a column by its values, `_rest` by a scan of that
+//! column alone.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use serde::{Deserialize, Serialize};
-use storage::{Name, REST, Snapshot, StreamMeta, TIME};
+use storage::{Name, REST, StreamMeta, TIME};
 
 use crate::answer::output::type_name;
 use crate::ask::sql_text::quoted;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::question::{Parameters, Session, Sources};
+use crate::tables::sharded::agreed_stream;
 use crate::tables::stream::{shown, stored_schema};
-use crate::tables::system::SystemInfo;
 
 /// Maximum columns that one query counts.
 const COLUMNS_AT_ONCE: usize = 64;
@@ -39,8 +39,8 @@ pub struct FieldInfo {
     pub share: f64,
     /// Values of other types than `type`, by type: `attr_type(_rest, …)` returns them.
     pub conflicts: BTreeMap<String, u64>,
-    /// Arrival of the batch that added the column, microseconds since 1970; for a field without a
-    /// column, the least time of an event that has it.
+    /// Arrival of the batch that added the column, microseconds since 1970, where this store has
+    /// it; for a field without a column, the least time of an event that has it.
     pub first_us: Option<i64>,
 }
 
@@ -70,17 +70,20 @@ struct InRest {
 /// The errors of the queries that count.
 pub async fn schema(
     engine: &Engine,
-    snapshot: Arc<Snapshot>,
-    system: Arc<dyn SystemInfo>,
+    session: &Session,
+    sources: Sources,
     stream: &Name,
 ) -> Result<Option<SchemaInfo>> {
-    let Some(meta) = snapshot.streams().get(stream).cloned() else {
+    let own = sources.snapshot.streams().get(stream).cloned();
+    let peers = sources.peers().iter();
+    let theirs = peers.filter_map(|peer| peer.tables().streams.get(stream));
+    let Some(meta) = agreed_stream(own.as_ref(), theirs)? else {
         return Ok(None);
     };
-    let asked = SnapshotStream {
+    let asked = StreamState {
         engine,
-        snapshot,
-        system,
+        session,
+        sources,
         stream,
     };
     let names: Vec<String> = shown(&meta).into_iter().filter(|n| n != REST).collect();
@@ -91,7 +94,12 @@ pub async fn schema(
     };
     let columns = names.iter().zip(counts);
     let mut fields: Vec<FieldInfo> = columns
-        .map(|(name, count)| of_column(&meta, name, count, rest.remove(name).unwrap_or_default()))
+        .map(|(name, count)| {
+            let mut field = of_column(&meta, name, count, rest.remove(name).unwrap_or_default());
+            let is_own = own.as_ref().is_some_and(|own| shown(own).contains(name));
+            field.first_us = field.first_us.filter(|_| is_own);
+            field
+        })
         .collect();
     let mut others: Vec<FieldInfo> = rest.into_iter().map(|(name, r)| of_rest(name, r)).collect();
     others.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| a.name.cmp(&b.name)));
@@ -148,18 +156,19 @@ fn of_rest(name: String, mut rest: InRest) -> FieldInfo {
     }
 }
 
-/// One stream of one snapshot.
-struct SnapshotStream<'a> {
+/// One stream in one state of its stores.
+struct StreamState<'a> {
     engine: &'a Engine,
-    snapshot: Arc<Snapshot>,
-    system: Arc<dyn SystemInfo>,
+    session: &'a Session,
+    sources: Sources,
     stream: &'a Name,
 }
 
-impl SnapshotStream<'_> {
+impl StreamState<'_> {
     async fn ask(&self, sql: &str) -> Result<arrow::array::RecordBatch> {
-        let (snapshot, system) = (Arc::clone(&self.snapshot), Arc::clone(&self.system));
-        let answer = self.engine.sql(snapshot, system, sql, None).await?;
+        let (sources, none) = (self.sources.clone(), Parameters::None);
+        let answer = self.engine.ask(sources, self.session, sql.into(), none);
+        let answer = answer.await?;
         let (schema, batches, _) = answer.collect().await?;
         arrow::compute::concat_batches(&schema, &batches).map_err(|e| Error::Execution(e.into()))
     }

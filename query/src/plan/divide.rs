@@ -352,6 +352,7 @@ impl RowChain {
                 relation: scan.table_name.clone(),
                 columns,
                 steps,
+                hints: sharded.hints.clone(),
             },
             table: Arc::clone(&table),
             schema: Arc::clone(&scan.projected_schema),

@@ -59,7 +59,7 @@ use state::{context, function_names, set_time_zone};
 pub(crate) struct Planner {
     states: Arc<StatePool>,
     rules: Arc<Rules>,
-    files: Files,
+    pub(crate) files: Files,
     rollups: Arc<Rollups>,
     tiles: Arc<TileCache>,
     pub(crate) rollup_use: RollupUse,

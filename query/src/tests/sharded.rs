@@ -1,6 +1,7 @@
 //! Several stores that answer together, beside one store with the events of all; and requests that
 //! no peer would send.
 
+mod hinted;
 mod system;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use serde_json::Value;
 use storage::StreamKind;
 
 use crate::answer::output::{Output, write};
-use crate::tables::sharded::fragment::{Fragment, FragmentStep};
+use crate::tables::sharded::fragment::{Fragment, FragmentStep, ReadHints};
 use crate::tables::sharded::frame::{Frame, Frames};
 use crate::tables::sharded::request::Request;
 use crate::tests::replay::replay;
@@ -366,6 +367,10 @@ fn request(steps: Vec<FragmentStep>) -> Request {
                 ("status".to_owned(), DataType::Int16),
             ],
             steps,
+            hints: ReadHints {
+                no_rollup: true,
+                indexes: Some(vec!["host".to_owned()]),
+            },
         },
         time_zone: Some("Europe/Berlin".to_owned()),
     }

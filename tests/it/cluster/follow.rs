@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 
 use super::{patiently, three};
 use crate::loki::socket::Socket;
-use crate::support::{Home, PAST_S, PATIENCE, Server, line};
+use crate::support::{Home, PAST_S, Server, line};
 
+/// Longest silence of a tail.
+const SILENT_MAX: Duration = Duration::from_secs(120);
 /// Rounds of each sender beside a tail that begins.
 const ROUNDS: usize = 60;
 
@@ -21,7 +23,7 @@ pub(crate) fn follow(
     query: &str,
 ) -> impl Iterator<Item = (String, Value)> + use<> {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
-    let within = socket.set_read_timeout(Some(PATIENCE));
+    let within = socket.set_read_timeout(Some(SILENT_MAX));
     within.expect("a socket that can wait");
     let host = &server.address;
     write!(

@@ -112,8 +112,9 @@ impl Planner {
     ) -> Result<Arc<Catalog>> {
         let snapshot = Arc::clone(&sources.snapshot);
         let rollups = self.rollups_of(&snapshot)?;
+        let indexes = hints.indexes.clone();
         let files = Files {
-            indexes: hints.indexes.clone(),
+            indexes: indexes.or_else(|| self.files.indexes.clone()),
             ..self.files.clone()
         };
         Ok(Arc::new(Catalog::new(

@@ -10,6 +10,7 @@ use storage::Name;
 use super::TablesOf;
 use crate::tables::level::{DocumentTable, Form, LevelTable, Rollup, RollupUse, StreamRollups};
 use crate::tables::sharded::Peer;
+use crate::tables::sharded::fragment::ReadHints;
 use crate::tables::stream;
 
 impl TablesOf {
@@ -18,7 +19,11 @@ impl TablesOf {
         match &self.inner.shards {
             Some(shards) if self.inner.client.viewer.sees(name.as_str()) => {
                 shards.check()?;
-                shards.stream(name, own, self.inner.hidden.seq)
+                let hints = ReadHints {
+                    no_rollup: self.inner.answers == RollupUse::Never,
+                    indexes: self.inner.files.indexes.clone(),
+                };
+                shards.stream(name, own, self.inner.hidden.seq, hints)
             }
             _ => Ok(own),
         }

@@ -28,6 +28,16 @@ pub(crate) struct Fragment {
     /// The columns that the steps read, with their types.
     pub(crate) columns: Vec<(String, DataType)>,
     pub(crate) steps: Vec<FragmentStep>,
+    pub(crate) hints: ReadHints,
+}
+
+/// The ways to the rows that the hints of a question leave open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ReadHints {
+    /// Raw events answer, even where a rollup could.
+    pub(crate) no_rollup: bool,
+    /// The columns whose indexes may be used; `None` for all.
+    pub(crate) indexes: Option<Vec<String>>,
 }
 
 /// A step of a fragment, over the rows of the step before.

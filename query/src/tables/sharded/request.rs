@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, SortExpr};
 use datafusion_proto::bytes::Serializeable;
 use prost::Message;
 
-use super::fragment::{Fragment, FragmentStep, is_of_rows};
+use super::fragment::{Fragment, FragmentStep, ReadHints, is_of_rows};
 use crate::error::{Error, Result};
 
 /// Version of requests and answers. Peers of different versions refuse each other.
@@ -56,6 +56,16 @@ struct RowsMessage {
     steps: Vec<StepMessage>,
     #[prost(string, optional, tag = "5")]
     time_zone: Option<String>,
+    #[prost(bool, tag = "6")]
+    no_rollup: bool,
+    #[prost(message, optional, tag = "7")]
+    indexes: Option<NamesMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NamesMessage {
+    #[prost(string, repeated, tag = "1")]
+    names: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -179,6 +189,12 @@ impl Request {
                         .collect(),
                     steps: steps.collect::<datafusion::error::Result<_>>()?,
                     time_zone: time_zone.clone(),
+                    no_rollup: fragment.hints.no_rollup,
+                    indexes: fragment
+                        .hints
+                        .indexes
+                        .clone()
+                        .map(|names| NamesMessage { names }),
                 });
             }
             Self::Cells {
@@ -255,6 +271,10 @@ impl RowsMessage {
             relation: reference(&self.relation)?,
             columns: columns.collect::<Result<_, String>>()?,
             steps: steps.collect::<Result<_, String>>()?,
+            hints: ReadHints {
+                no_rollup: self.no_rollup,
+                indexes: self.indexes.map(|indexes| indexes.names),
+            },
         })
     }
 }

@@ -17,7 +17,7 @@ use storage::{
     Column, ColumnType, Name, PartitionWidth, RollupMeta, Snapshot, StreamKind, StreamMeta,
 };
 
-use super::fragment::is_of_rows;
+use super::fragment::{ReadHints, is_of_rows};
 use super::peer::{GonePeer, Peer, StreamColumns};
 use crate::error::Error;
 use crate::question::{Sources, StreamMetas};
@@ -193,6 +193,7 @@ impl Shards {
         name: &Name,
         own: Option<Arc<dyn TableProvider>>,
         with_seq: bool,
+        hints: ReadHints,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(why) = self.unlike.get(name) {
             return Err(Error::invalid(why.as_str()).into());
@@ -207,6 +208,7 @@ impl Shards {
             schema: shown(meta, with_seq)?,
             own,
             peers: peers.collect(),
+            hints,
         })))
     }
 }
@@ -303,6 +305,7 @@ pub(crate) struct ShardedTable {
     pub(crate) own: Option<Arc<dyn TableProvider>>,
     /// The peers that have the stream.
     pub(crate) peers: Vec<Arc<dyn Peer>>,
+    pub(crate) hints: ReadHints,
 }
 
 impl ShardedTable {

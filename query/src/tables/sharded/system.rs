@@ -6,6 +6,7 @@ use datafusion::common::{Column, Result};
 use datafusion::datasource::{TableProvider, ViewTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, lit};
 
+use super::fragment::ReadHints;
 use super::streams::{ShardedTable, Shards};
 
 /// The column of the address of a row's server, the last one.
@@ -35,6 +36,7 @@ impl Shards {
                 schema: Arc::clone(&schema),
                 own: None,
                 peers: vec![Arc::clone(peer)],
+                hints: ReadHints::default(),
             };
             all.push(Arc::new(of_server(&name, Arc::new(rows), peer.name())?));
         }
