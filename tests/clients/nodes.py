@@ -643,7 +643,7 @@ class Run:
 
     def verify_shard(self, shard, peer):
         wrong = []
-        own = "SELECT count(*) AS n FROM system.streams WHERE name = 'access'"
+        own = "SELECT count(*) AS n FROM system.streams WHERE name = 'access' AND server = 'this server'"
         own = peer.rows(own)[0]["n"]
         for name in ROLLUPS:
             path = f"/api/v1/rollups/{name}/verify?questions={QUESTIONS}"

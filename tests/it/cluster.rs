@@ -231,7 +231,7 @@ fn lists_and_system_tables_have_what_all_stores_have() {
     let told = patiently(|| all.front.post("/api/v1/sql", &[], waiting));
     assert_eq!(told["rows"], json!([{ "server": all.second.url }]));
 
-    // Those of the server itself do not ask the others.
+    // Tables of the server itself do not ask the others.
     all.first.kill_now();
     all.second.kill_now();
     all.front.get("/api/v1/queries").status(200);

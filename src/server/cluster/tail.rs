@@ -1,4 +1,4 @@
-//! `POST /api/v1/cluster/tail`: the new events of this store that pass the choice of another server.
+//! `POST /api/v1/cluster/tail`: the new events of this store that another server has chosen.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! # Invariants
 //! * A fragment is a scan and a list of steps, each of which reads the rows of the step before. It
 //!   can name a table that the asking account sees and functions of this program, and nothing else:
-//!   no file, no subquery (one in an expression is refused when it is decoded). A peer builds its plan from
-//!   that list.
+//!   no file, no subquery (one in an expression is refused when it is decoded). A peer builds its
+//!   plan from that list.
 //! * The columns of the scan have the types that all stores have agreed upon. A store that lacks a
 //!   column has nulls in it. So the same steps lead to the same columns everywhere.
 
