@@ -1,14 +1,18 @@
 """A node with three shards, beside one server with all of it; both with Kafka and an object store.
 
-    python3 benches/nodes.py PROGRAM TANSU [SECONDS]
+    python3 benches/nodes.py PROGRAM TANSU [--seconds 10] [--key "site, path"] [--batches 600]
+    python3 benches/nodes.py PROGRAM mock ...
 
 PROGRAM is `target/release/logmill`, TANSU the broker; the Python has moto[server] and
-confluent-kafka. Prints, twice for each in turns, the time of an acknowledgement by one sender, the
-events per second of four, each of batches of 1,000 lines of an access log over HTTP, and the times
-of questions over what one sender has sent, whole answers at the client. Broker, object store,
-senders and servers are on the same cores.
+confluent-kafka. `mock` is the broker of librdkafka instead, in memory and in this process: Tansu
+takes a core for itself. Prints, twice for each in turns, the time of an acknowledgement by one
+sender, the events per second of four, each of batches of 1,000 lines of an access log over HTTP,
+the processors that each process took meanwhile, and the times of questions over what one sender
+has sent, whole answers at the client. Broker, object store, senders and servers are on the same
+cores.
 """
 
+import argparse
 import json
 import os
 import random
@@ -21,6 +25,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
+import confluent_kafka  # noqa: E402
 import kafka_journal as bench  # noqa: E402
 from kafka_journal import journal  # noqa: E402
 
@@ -47,10 +52,47 @@ def free_ports(count):
             return first
 
 
+class MockPlace(journal.Place):
+    """The object store, beside the broker of librdkafka instead of Tansu."""
+
+    def __init__(self, tansu, storage):
+        self.mock = confluent_kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"})
+        broker, = self.mock.list_topics(timeout=10).brokers.values()
+        super().__init__(tansu, storage, f"{broker.host}:{broker.port}")
+
+    def create(self, topic):
+        # It has four partitions, and comes when it is asked for.
+        self.mock.list_topics(topic, timeout=10)
+
+
+def processors():
+    """Returns the seconds of processors that each process has taken, by its number."""
+    taken, ticks = {}, os.sysconf("SC_CLK_TCK")
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{process}/stat") as file:
+                stat = file.read()
+            with open(f"/proc/{process}/cmdline") as file:
+                words = file.read().split("\0")
+        except OSError:
+            continue
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        shard = f" shard {words[words.index('--shard') + 1]}" if "--shard" in words else ""
+        taken[process] = (int(user) + int(system)) / ticks, os.path.basename(words[0]) + shard
+    return taken
+
+
+def show_processors(before, seconds):
+    for process, (taken, name) in processors().items():
+        share = (taken - before.get(process, (0, ""))[0]) / seconds
+        if share > 0.02:
+            print(f"    {share:.2f} of a processor: {name}")
+
+
 class BenchServer:
     """A node that has all shards, or a server with one store."""
 
-    def __init__(self, program, place, data, topic, shards):
+    def __init__(self, program, place, data, topic, shards, key):
         self.port = journal.free_port()
         node = f'group = "{topic}"\nshards = {shards}\nshard_ports = {free_ports(shards)}\n' if shards > 1 else ""
         config = data + ".toml"
@@ -58,7 +100,8 @@ class BenchServer:
             file.write(
                 f'[cluster]\n{node}kafka = "{place.brokers}"\nkafka_topic = "{topic}"\n'
                 '[cluster.kafka_options]\n"fetch.wait.max.ms" = 4\n'
-                f'[storage]\nobjects = "s3://logs/{topic}"\nlag = "60s"\n')
+                f'[storage]\nobjects = "s3://logs/{topic}"\nlag = "60s"\n'
+                f'[stream.access]\nshard_key = "{key}"\n')
         self.path = "/api/v1/cluster/status" if shards > 1 else "/ready"
         self.log = open(data + ".log", "ab")
         self.process = subprocess.Popen(
@@ -92,6 +135,8 @@ def times(port):
 
 
 def create(place, topic, partitions):
+    if isinstance(place, MockPlace):
+        return place.create(topic)
     new = journal.NewTopic(topic, partitions, 1)
     admin = journal.AdminClient({"bootstrap.servers": place.brokers})
     for created in admin.create_topics([new]).values():
@@ -109,10 +154,16 @@ def is_equal(one, other):
 
 
 def main():
-    program, tansu = sys.argv[1], sys.argv[2]
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("tansu")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--key", default="site, path")
+    parser.add_argument("--batches", type=int, default=600)
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place, servers = journal.Place(tansu, "memory://tansu/"), []
+        of = MockPlace if asked.tansu == "mock" else journal.Place
+        place, servers = of(asked.tansu, "memory://tansu/"), []
         try:
             create(place, "bench", 1)
             print(f"produce and fetch: {bench.round_trip(place.brokers):.2f} ms")
@@ -121,16 +172,18 @@ def main():
                 for name, shards in (("one server", 1), ("three shards", SHARDS)):
                     topic = f"bench-{turn}-{shards}"
                     create(place, topic, shards)
-                    server = BenchServer(program, place, f"{folder}/{topic}", topic, shards)
+                    server = BenchServer(asked.program, place, f"{folder}/{topic}", topic, shards, asked.key)
                     servers.append(server)
                     journal.wait_for(server.is_ready)
                     connection = bench.http.client.HTTPConnection("127.0.0.1", server.port)
-                    for number in range(600):
+                    for number in range(asked.batches):
                         bench.post(connection, number)
                     answers[name] = times(server.port)
                     p50 = bench.acknowledgements(server.port)
-                    rate = bench.throughput(server.port, seconds)
+                    before = processors()
+                    rate = bench.throughput(server.port, asked.seconds)
                     print(f"{name}: acknowledged after {p50:.2f} ms; {rate:,.0f} events/s")
+                    show_processors(before, asked.seconds)
                     server.process.terminate()
                     server.process.wait()
                 for (label, _), (one, rows), (three, others) in zip(QUESTIONS, *answers.values()):

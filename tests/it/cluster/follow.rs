@@ -12,8 +12,8 @@ use super::{patiently, three};
 use crate::loki::socket::Socket;
 use crate::support::{Home, PAST_S, Server, line};
 
-/// Longest silence of a tail.
-const SILENT_MAX: Duration = Duration::from_secs(120);
+/// Time of a tail. Its comments come even where events do not.
+const TAIL_MAX: Duration = Duration::from_secs(120);
 /// Rounds of each sender beside a tail that begins.
 const ROUNDS: usize = 60;
 
@@ -23,7 +23,7 @@ pub(crate) fn follow(
     query: &str,
 ) -> impl Iterator<Item = (String, Value)> + use<> {
     let mut socket = TcpStream::connect(&server.address).expect("the server listens");
-    let within = socket.set_read_timeout(Some(SILENT_MAX));
+    let within = socket.set_read_timeout(Some(TAIL_MAX));
     within.expect("a socket that can wait");
     let host = &server.address;
     write!(
@@ -31,8 +31,11 @@ pub(crate) fn follow(
         "GET /api/v1/tail?{query} HTTP/1.1\r\nHost: {host}\r\n\r\n"
     )
     .expect("the server reads");
+    let until = Instant::now() + TAIL_MAX;
     let lines = BufReader::new(socket).lines();
-    let mut lines = lines.map_while(Result::ok);
+    let mut lines = lines
+        .map_while(Result::ok)
+        .take_while(move |_| Instant::now() < until);
     let status = lines.next().expect("a status");
     assert!(status.contains(" 200 "), "{status}");
     let begun = lines.by_ref().find(|line| line == ": following");
