@@ -214,30 +214,29 @@ impl Tail {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        while !self.ended {
-            let piece = tokio::select! {
-                () = self.app.serving.stop.heard() => return None,
-                () = tokio::time::sleep(BEAT) => None,
-                piece = self.pieces.recv() => Some(piece),
-            };
-            if !may_still_read(&self.app, &self.who, self.stream.as_str()) {
-                self.ended = true;
-                return Some(feed::failed(&answer::rights_error(NO_RIGHTS)));
-            }
-            match piece {
-                None => return Some(Bytes::from_static(b": still here\n\n")),
-                Some(piece) => match piece {
-                    Ok(Piece::Events { text, .. }) => return Some(text),
-                    Ok(Piece::Missed(batches)) => return Some(feed::missed(batches)),
-                    Err(RecvError::Lagged(pieces)) => return Some(feed::missed(pieces)),
-                    Ok(Piece::Failed(error)) => {
-                        self.ended = true;
-                        return Some(feed::failed(&answer::query_error(&error)));
-                    }
-                    Err(RecvError::Closed) => return None,
-                },
-            }
+        if self.ended {
+            return None;
         }
-        None
+        let piece = tokio::select! {
+            () = self.app.serving.stop.heard() => return None,
+            () = tokio::time::sleep(BEAT) => None,
+            piece = self.pieces.recv() => Some(piece),
+        };
+        if !may_still_read(&self.app, &self.who, self.stream.as_str()) {
+            self.ended = true;
+            return Some(feed::failed(&answer::rights_error(NO_RIGHTS)));
+        }
+        match piece {
+            None => Some(Bytes::from_static(b": still here\n\n")),
+            Some(Ok(Piece::Events { text, .. })) => Some(text),
+            Some(Ok(Piece::Missed(missed)) | Err(RecvError::Lagged(missed))) => {
+                Some(feed::missed(missed))
+            }
+            Some(Ok(Piece::Failed(error))) => {
+                self.ended = true;
+                Some(feed::failed(&answer::query_error(&error)))
+            }
+            Some(Err(RecvError::Closed)) => None,
+        }
     }
 }
