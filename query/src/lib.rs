@@ -55,6 +55,7 @@ pub use stats::{
 };
 pub use tables::level::{RollupUse, make_cells};
 pub use tables::sharded::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns, agreed_stream};
+pub use tables::stream::column_count;
 pub use tables::system::{
     AccountInfo, Arrived, AuditInfo, NoSystemInfo, ShardState, SourceInfo, StoreState, SystemInfo,
 };

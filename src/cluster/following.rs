@@ -6,16 +6,20 @@
 //! * A peer that is gone for longer than [`GONE_MAX`] ends the following with an error that names
 //!   it: events that nobody shows would be taken for none.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use futures::future::try_join_all;
 use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use hyper::Method;
 use query::GonePeer;
+use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
+use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::io::StreamReader;
 
 use super::calls::{PeerServer, broken};
 use super::places::PeerPlace;
@@ -29,20 +33,19 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 const GONE_MAX: Duration = Duration::from_secs(10);
 /// Pause between two attempts to follow.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Most bytes of the text of a frame.
-const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Bytes before the text of a frame: its kind, a number, and the length of the text.
-const HEAD: usize = 1 + 8 + 4;
+/// Most bytes of a frame.
+const FRAME_BYTES_MAX: usize = 128 << 20;
 
-/// A step of a server's new events.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A step of a server's new events, on its way as a line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum TailFrame {
     /// There is nothing else to tell; the first frame, too.
     Beat,
     Events {
         /// The lowest sequence number of their batch.
         first_seq: u64,
-        text: Bytes,
+        text: String,
     },
     /// So many batches were skipped.
     Missed(u64),
@@ -50,64 +53,25 @@ pub(crate) enum TailFrame {
     Failed(String),
 }
 
-/// The frames of a peer, each with the address of its server.
-pub(crate) type PeerFrames = BoxStream<'static, (Arc<str>, TailFrame)>;
+/// The frames of a peer, each with the address of its server. `None` where the peer is followed
+/// again: events may have come between, and what comes from here on is new.
+pub(crate) type PeerFrames = BoxStream<'static, (Arc<str>, Option<TailFrame>)>;
 
 impl TailFrame {
-    pub(crate) fn encode(&self) -> Bytes {
-        let (kind, number, text) = match self {
-            Self::Beat => (0, 0, &[][..]),
-            Self::Events { first_seq, text } => (1, *first_seq, &text[..]),
-            Self::Missed(batches) => (2, *batches, &[][..]),
-            Self::Failed(why) => (3, 0, why.as_bytes()),
-        };
-        let mut bytes = Vec::with_capacity(HEAD + text.len());
-        bytes.push(kind);
-        bytes.extend_from_slice(&number.to_le_bytes());
-        let length = u32::try_from(text.len()).expect("BUG: the text of a frame is short");
-        bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.extend_from_slice(text);
-        bytes.into()
-    }
-
-    /// Takes the first frame from the bytes that have come; `None` if it is not whole yet.
-    ///
-    /// # Errors
-    /// A clause, if they are no frame.
-    fn take(came: &mut Vec<u8>) -> Result<Option<Self>, String> {
-        let Some((head, rest)) = came.split_at_checked(HEAD) else {
-            return Ok(None);
-        };
-        let number = u64::from_le_bytes(head[1..9].try_into().expect("eight bytes"));
-        let length = u32::from_le_bytes(head[9..].try_into().expect("four bytes"));
-        let length = usize::try_from(length).expect("64 bits");
-        if length > TEXT_BYTES_MAX {
-            return Err("its events cannot be read".to_owned());
-        }
-        let Some(text) = rest.get(..length) else {
-            return Ok(None);
-        };
-        let frame = match head[0] {
-            0 => Self::Beat,
-            1 => Self::Events {
-                first_seq: number,
-                text: Bytes::copy_from_slice(text),
-            },
-            2 => Self::Missed(number),
-            3 => Self::Failed(String::from_utf8_lossy(text).into_owned()),
-            _ => return Err("its events cannot be read".to_owned()),
-        };
-        came.drain(..HEAD + length);
-        Ok(Some(frame))
+    pub(crate) fn line(&self) -> Bytes {
+        let mut line = serde_json::to_vec(self).expect("BUG: a frame is JSON");
+        line.push(b'\n');
+        line.into()
     }
 }
+
+type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
 /// A connection on which a server tells its new events.
 struct OpenTail {
     server: Arc<PeerServer>,
     name: Arc<str>,
-    pieces: BoxStream<'static, Result<Bytes, axum::Error>>,
-    came: Vec<u8>,
+    lines: FramedRead<StreamReader<Pieces, Bytes>, LinesCodec>,
 }
 
 impl OpenTail {
@@ -118,13 +82,13 @@ impl OpenTail {
     async fn at(place: &PeerPlace, request: &Bytes) -> Result<Self, String> {
         let server = place.fresh_server().await?;
         let begun = async {
-            let called = server.call(Method::POST, TAIL, request.clone());
+            let answer = server.call(Method::POST, TAIL, request.clone()).await?;
+            let pieces = Body::new(answer.into_body()).into_data_stream();
+            let pieces = pieces.map_err(io::Error::other).boxed();
+            let codec = LinesCodec::new_with_max_length(FRAME_BYTES_MAX);
             let mut open = Self {
                 name: server.name().into(),
-                pieces: Body::new(called.await?.into_body())
-                    .into_data_stream()
-                    .boxed(),
-                came: Vec::new(),
+                lines: FramedRead::new(StreamReader::new(pieces), codec),
                 server: Arc::clone(&server),
             };
             match open.next().await? {
@@ -142,15 +106,13 @@ impl OpenTail {
     }
 
     async fn next(&mut self) -> Result<TailFrame, String> {
-        loop {
-            if let Some(frame) = TailFrame::take(&mut self.came)? {
-                return Ok(frame);
+        match timeout(SILENT_MAX, self.lines.next()).await {
+            Ok(Some(line)) => {
+                let line = line.map_err(|e| broken(&e))?;
+                serde_json::from_str(&line).map_err(|e| format!("its events cannot be read: {e}"))
             }
-            match timeout(SILENT_MAX, self.pieces.next()).await {
-                Ok(Some(piece)) => self.came.extend(piece.map_err(|e| broken(&e))?),
-                Ok(None) => return Err("it has ended its tails".to_owned()),
-                Err(_) => return Err("it is silent".to_owned()),
-            }
+            Ok(None) => Err("it has ended its tails".to_owned()),
+            Err(_) => Err("it is silent".to_owned()),
         }
     }
 }
@@ -186,7 +148,7 @@ fn frames(
     place: PeerPlace,
     request: Bytes,
     open: OpenTail,
-) -> impl Stream<Item = (Arc<str>, TailFrame)> {
+) -> impl Stream<Item = (Arc<str>, Option<TailFrame>)> {
     let following = Following {
         place,
         request,
@@ -198,18 +160,19 @@ fn frames(
         let mut following = following?;
         let frame = following.next().await;
         let name = Arc::clone(&following.name);
-        let goes_on = !matches!(frame, TailFrame::Failed(_));
+        let goes_on = !matches!(frame, Some(TailFrame::Failed(_)));
         Some(((name, frame), goes_on.then_some(following)))
     })
 }
 
 impl Following {
-    async fn next(&mut self) -> TailFrame {
+    /// Returns the next frame; `None` where the peer is followed again.
+    async fn next(&mut self) -> Option<TailFrame> {
         loop {
             let why = match &mut self.open {
                 Some(open) => match open.next().await {
                     Ok(TailFrame::Beat) => continue,
-                    Ok(frame) => return frame,
+                    Ok(frame) => return Some(frame),
                     Err(why) => {
                         self.place.forget(&open.server);
                         self.open = None;
@@ -221,49 +184,16 @@ impl Following {
                         self.name = Arc::clone(&open.name);
                         self.open = Some(open);
                         self.gone_since = None;
-                        return TailFrame::Missed(1);
+                        return None;
                     }
                     Err(why) => why,
                 },
             };
             let since = *self.gone_since.get_or_insert_with(Instant::now);
             if since.elapsed() > GONE_MAX {
-                return TailFrame::Failed(why);
+                return Some(TailFrame::Failed(why));
             }
             sleep(PAUSE).await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_read_however_they_are_cut() {
-        let frames = [
-            TailFrame::Beat,
-            TailFrame::Events {
-                first_seq: 7,
-                text: Bytes::from_static(b"data: {}\n\n"),
-            },
-            TailFrame::Missed(3),
-            TailFrame::Failed("why".to_owned()),
-        ];
-        let bytes: Vec<u8> = frames.iter().flat_map(TailFrame::encode).collect();
-        for cut in 0..=bytes.len() {
-            let (mut came, mut read) = (Vec::new(), Vec::new());
-            for piece in [&bytes[..cut], &bytes[cut..]] {
-                came.extend_from_slice(piece);
-                while let Some(frame) = TailFrame::take(&mut came).expect("a frame") {
-                    read.push(frame);
-                }
-            }
-            assert_eq!(read, frames, "{cut}");
-        }
-        assert!(TailFrame::take(&mut vec![9; 13]).is_err());
-        let mut long = vec![1; 9];
-        long.extend(u32::MAX.to_le_bytes());
-        assert!(TailFrame::take(&mut long).is_err());
     }
 }

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::BoxError;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::TryStream;
 use serde::Serialize;
 use serde_json::{Value, json};
 use storage::Store;
@@ -38,6 +41,21 @@ pub(super) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
         ),
     ];
     (status, headers, bytes).into_response()
+}
+
+/// Returns a response whose body is a stream of pieces.
+pub(super) fn streamed<S>(content_type: &'static str, pieces: S) -> Response
+where
+    S: TryStream<Ok = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
+    ];
+    (headers, Body::from_stream(pieces)).into_response()
 }
 
 /// The code of an error, as an extension of its response: metrics count errors by it.

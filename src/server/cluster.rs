@@ -14,8 +14,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::{delete, get, post};
 use futures::StreamExt;
 use query::PeerTables;
@@ -102,17 +102,7 @@ async fn request(
     };
     let pieces = app.serving.answer_peer(&who, snapshot, request);
     let pieces = pieces.map(Ok::<Bytes, Infallible>);
-    let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/octet-stream"),
-        ),
-        (
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ),
-    ];
-    (headers, Body::from_stream(pieces)).into_response()
+    answer::streamed("application/octet-stream", pieces)
 }
 
 fn unknown() -> Response {

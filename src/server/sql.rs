@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
 use chrono_tz::Tz;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
@@ -266,14 +266,7 @@ async fn streamed(
             }
         }
     });
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ),
-    ];
-    (headers, Body::from_stream(pieces)).into_response()
+    answer::streamed(content_type, pieces)
 }
 
 /// Returns the bytes before a body breaks: NDJSON ends with the error.

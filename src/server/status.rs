@@ -76,23 +76,27 @@ fn own_streams(app: &App, who: &Client) -> Vec<Value> {
                 "name": name.as_str(),
                 "kind": meta.kind,
                 "events": sealed + waiting,
-                "columns": meta.columns.len(),
+                "columns": query::column_count(meta),
                 "rollups": rollups,
             })
         })
         .collect()
 }
 
-/// Lists the streams of this store and of its peers.
+/// Lists the streams of this store and of its peers, of one state.
 async fn streams_of_all(app: &App, who: &Client) -> query::Result<Vec<Value>> {
-    const STREAMS: &str = "SELECT name, kind, CAST(sum(events) AS BIGINT) AS events, max(columns) AS columns \
-         FROM system.streams WHERE kind <> 'quarantine' GROUP BY name, kind ORDER BY name";
-    const ROLLUPS: &str = "SELECT DISTINCT stream, name FROM system.rollups ORDER BY name";
-    let mut streams = listed(app, who, STREAMS).await?;
-    let rollups = listed(app, who, ROLLUPS).await?;
+    const QUESTION: &str = "SELECT s.name, s.kind, s.events, s.columns, r.rollups FROM \
+         (SELECT name, kind, CAST(sum(events) AS BIGINT) AS events, max(columns) AS columns \
+         FROM system.streams WHERE kind <> 'quarantine' GROUP BY name, kind) AS s LEFT JOIN \
+         (SELECT stream, array_agg(DISTINCT name ORDER BY name) AS rollups \
+         FROM system.rollups GROUP BY stream) AS r ON r.stream = s.name ORDER BY s.name";
+    let rows = json_of(app, who, QUESTION).await?;
+    let mut streams: Vec<Value> =
+        serde_json::from_slice(&rows).expect("BUG: the rows are an array of JSON");
     for stream in &mut streams {
-        let of_stream = rollups.iter().filter(|r| r["stream"] == stream["name"]);
-        stream["rollups"] = of_stream.map(|r| r["name"].clone()).collect();
+        if stream["rollups"].is_null() {
+            stream["rollups"] = json!([]);
+        }
     }
     Ok(streams)
 }
@@ -157,11 +161,6 @@ pub(super) async fn rows(app: &App, who: &Client, query: &str) -> Response {
         Ok(rows) => answer::json_bytes(StatusCode::OK, rows),
         Err(error) => answer::of_query(&error),
     }
-}
-
-async fn listed(app: &App, who: &Client, query: &str) -> query::Result<Vec<Value>> {
-    let rows = json_of(app, who, query).await?;
-    Ok(serde_json::from_slice(&rows).expect("BUG: the rows are an array of JSON"))
 }
 
 async fn json_of(app: &App, who: &Client, query: &str) -> query::Result<Vec<u8>> {

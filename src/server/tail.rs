@@ -21,10 +21,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Query, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use futures::stream;
 use query::output::{Output, write};
 use storage::Name;
@@ -33,6 +33,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::answer;
 use super::app::App;
+use super::login::no_store;
 use super::status::Who;
 use crate::access::{Action, Target};
 use crate::serve::{Client, Counted, Resource};
@@ -115,18 +116,9 @@ async fn follow(
         let piece = tail.next().await?;
         Some((Ok::<_, Infallible>(piece), tail))
     });
-    let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream"),
-        ),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ),
-    ];
-    Ok((headers, Body::from_stream(body)).into_response())
+    let mut response = answer::streamed("text/event-stream", body);
+    no_store(&mut response);
+    Ok(response)
 }
 
 /// The place of a tail among those of its client, and among all.
@@ -164,7 +156,6 @@ fn full() -> Box<Response> {
 }
 
 /// A client that follows a stream.
-#[derive(Debug)]
 struct Tail {
     app: Arc<App>,
     who: Client,

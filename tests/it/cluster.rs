@@ -296,6 +296,18 @@ fn a_peer_gets_the_token_of_the_configuration_and_answers_within_its_rights() {
         let server = Home::new();
         (Server::start_with(&server.data, &environment), server)
     };
+    // A tail of a peer, too: of another stream it finds none.
+    let header = format!("Bearer {reader}");
+    for stream in ["hidden", "nothing"] {
+        let choice = json!({ "stream": stream, "follow": { "where": null }, "agreed": null });
+        let headers = [("Authorization", header.as_str())];
+        let told = peer.post(
+            "/api/v1/cluster/tail",
+            &headers,
+            choice.to_string().as_bytes(),
+        );
+        told.status(404);
+    }
     for (token, said) in [
         (None, "it answered 401 Unauthorized: "),
         (Some(&*other), "it answered 401 Unauthorized: "),

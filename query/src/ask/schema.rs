@@ -86,6 +86,7 @@ pub async fn schema(
         sources,
         stream,
     };
+    let own_names = own.as_ref().map(shown).unwrap_or_default();
     let names: Vec<String> = shown(&meta).into_iter().filter(|n| n != REST).collect();
     let (events, counts) = asked.counts(&names).await?;
     let mut rest = match meta.column_type(REST) {
@@ -96,8 +97,7 @@ pub async fn schema(
     let mut fields: Vec<FieldInfo> = columns
         .map(|(name, count)| {
             let mut field = of_column(&meta, name, count, rest.remove(name).unwrap_or_default());
-            let is_own = own.as_ref().is_some_and(|own| shown(own).contains(name));
-            field.first_us = field.first_us.filter(|_| is_own);
+            field.first_us = field.first_us.filter(|_| own_names.contains(name));
             field
         })
         .collect();

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use futures::stream;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::cluster::{BEAT, TailFrame};
 use crate::serve::Client;
 use crate::server::app::App;
+use crate::server::login::no_store;
 use crate::server::status::Who;
 use crate::server::tail::choice::{Follow, Followed};
 use crate::server::tail::feed::{OwnPieces, Piece};
@@ -63,22 +64,13 @@ async fn follow(app: &Arc<App>, who: &Client, body: Body) -> Result<Response, Bo
         let frame = telling.next().await?;
         let goes_on = !matches!(frame, TailFrame::Failed(_));
         Some((
-            Ok::<Bytes, Infallible>(frame.encode()),
+            Ok::<Bytes, Infallible>(frame.line()),
             goes_on.then_some(telling),
         ))
     });
-    let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/octet-stream"),
-        ),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ),
-    ];
-    Ok((headers, Body::from_stream(frames)).into_response())
+    let mut response = answer::streamed("application/x-ndjson", frames);
+    no_store(&mut response);
+    Ok(response)
 }
 
 /// Another server that follows this store.
@@ -107,7 +99,10 @@ impl Telling {
         }
         Some(match piece {
             None => TailFrame::Beat,
-            Some(Ok(Piece::Events { first_seq, text })) => TailFrame::Events { first_seq, text },
+            Some(Ok(Piece::Events { first_seq, text })) => TailFrame::Events {
+                first_seq,
+                text: String::from_utf8_lossy(&text).into_owned(),
+            },
             Some(Ok(Piece::Missed(missed)) | Err(RecvError::Lagged(missed))) => {
                 TailFrame::Missed(missed)
             }

@@ -6,7 +6,6 @@
 //!   begin before it are skipped.
 //! * A peer that is gone ends the following with an error that names it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -27,12 +26,6 @@ pub(in crate::server) struct Pieces {
     own: OwnPieces,
     peers: SelectAll<PeerFrames>,
     from: Positions,
-}
-
-impl fmt::Debug for Pieces {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pieces").finish_non_exhaustive()
-    }
 }
 
 impl Pieces {
@@ -76,16 +69,24 @@ impl Pieces {
                     piece => piece,
                 },
                 Some((server, frame)) = self.peers.next() => match frame {
-                    TailFrame::Beat => continue,
-                    TailFrame::Events { first_seq, text } => {
+                    None => {
+                        // Another store may be there by now, with numbers of its own.
+                        self.from.peers.remove(&*server);
+                        Piece::Missed(1)
+                    }
+                    Some(TailFrame::Beat) => continue,
+                    Some(TailFrame::Events { first_seq, text }) => {
                         let from = self.from.peers.get(&*server);
                         if from.is_some_and(|from| first_seq < *from) {
                             continue;
                         }
-                        Piece::Events { first_seq, text }
+                        Piece::Events {
+                            first_seq,
+                            text: text.into(),
+                        }
                     }
-                    TailFrame::Missed(batches) => Piece::Missed(batches),
-                    TailFrame::Failed(why) => {
+                    Some(TailFrame::Missed(batches)) => Piece::Missed(batches),
+                    Some(TailFrame::Failed(why)) => {
                         let peer = server.to_string();
                         Piece::Failed(Arc::new(query::Error::Peer { peer, why }))
                     }

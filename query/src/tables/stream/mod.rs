@@ -46,6 +46,7 @@ use parts::PartScans;
 use prune::{Bounds, TimeRange};
 pub(crate) use settled::STATE;
 pub(crate) use slices::Dictionaries;
+pub use view::column_count;
 pub(crate) use view::{Views, shown, stored_schema, table, view};
 
 /// Caches and options that a scan needs from the engine.

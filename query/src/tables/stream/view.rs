@@ -95,6 +95,11 @@ pub(crate) fn shown(meta: &StreamMeta) -> Vec<String> {
     shown
 }
 
+/// Returns the number of columns that queries see of a stream, with `_id`.
+pub fn column_count(meta: &StreamMeta) -> usize {
+    shown(meta).len() + 1
+}
+
 /// Returns the expressions of the view over a stream's stored columns, in the order of `SELECT
 /// *`; `_seq` is last if `with_seq`.
 pub(crate) fn view(

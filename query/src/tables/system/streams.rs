@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use storage::{Name, Snapshot};
 
 use super::{SystemColumn, SystemInputs, int, of, stamp, text, word};
-use crate::tables::stream::shown;
+use crate::tables::stream::column_count;
 
 /// Totals, and ranges of times and sequence numbers, over some parts or chunks.
 #[derive(Debug, Default, Clone)]
@@ -65,7 +65,7 @@ pub(super) fn streams(view: &SystemInputs<'_>) -> Vec<SystemColumn> {
         text("kind", of(&rows, |r| word(r.1.kind))),
         text("partition", of(&rows, |r| word(r.1.partition))),
         text("order_by", of(&rows, |r| Some(r.1.order_by.join(", ")))),
-        int("columns", of(&rows, |r| Some(shown(r.1).len() as u64 + 1))),
+        int("columns", of(&rows, |r| Some(column_count(r.1) as u64))),
         int("events", of(&rows, |r| Some(r.2.rows + r.3.rows))),
         int("parts", of(&rows, |r| Some(r.2.count))),
         int("bytes", of(&rows, |r| Some(r.2.bytes))),
