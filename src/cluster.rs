@@ -3,8 +3,9 @@
 //! # Invariants
 //! * A question reads each peer in one state. The peer holds that state under a token until the
 //!   question has ended, and is told so; at the latest until the token has expired.
-//! * A peer that does not tell its state within [`STATE_WITHIN`] is gone for the question. One that
-//!   is silent later and is not healthy either ends the question with an error; none waits for it.
+//! * A peer that does not tell its state within [`STATE_WITHIN`] is gone for the question, unless it
+//!   has a shard that may be on its way to another node. One that is silent later and is not healthy
+//!   either ends the question with an error; none waits for it.
 //! * An answer that breaks off is an error, never a shorter answer.
 //! * No store counts twice: of two peers with one store the second is gone, and a peer with the
 //!   store of this server is.
@@ -20,6 +21,7 @@ mod state;
 mod tokens;
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,12 +29,13 @@ use futures::future::join_all;
 use query::{GonePeer, Peer, PeerTables};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use crate::config::Config;
 use crate::failure::Result;
 use calls::PeerHttp;
 use connect::PeerConnector;
-use places::PeerPlace;
+use places::{LOOK_AGAIN, PeerPlace};
 use tokens::PeerTokens;
 
 pub(crate) use catalog::CatalogChange;
@@ -111,9 +114,44 @@ impl Peers {
 
     /// Asks every peer for its present state. `store` is the id of this server's own store.
     pub(crate) async fn states(&self, store: &str) -> (Vec<Arc<dyn Peer>>, Vec<GonePeer>) {
+        let (states, missing) = self.states_now(store).await;
+        (states, missing.into_iter().map(|(_, gone)| gone).collect())
+    }
+
+    /// As [`Peers::states`], but waits for shards that are on their way to another node while
+    /// `patience` lasts.
+    pub(crate) async fn awaited_states(
+        &self,
+        store: &str,
+        patience: impl Future<Output = ()>,
+    ) -> (Vec<Arc<dyn Peer>>, Vec<GonePeer>) {
+        let mut patience = pin!(patience);
+        let mut is_patient = true;
+        loop {
+            let (states, missing) = self.states_now(store).await;
+            // The question fails anyway if one of them is not awaited.
+            let are_awaited = missing.iter().all(|(place, _)| place.is_awaited());
+            let waits = !missing.is_empty() && are_awaited;
+            if !is_patient || !waits {
+                return (states, missing.into_iter().map(|(_, gone)| gone).collect());
+            }
+            // A peer holds a bounded number of states: none meanwhile.
+            drop(states);
+            let servers = async {
+                sleep(LOOK_AGAIN).await;
+                join_all(missing.iter().map(|(place, _)| place.wait_for_server())).await;
+            };
+            is_patient = tokio::select! {
+                _all = servers => true,
+                () = &mut patience => false,
+            };
+        }
+    }
+
+    async fn states_now(&self, store: &str) -> (Vec<Arc<dyn Peer>>, Vec<(&PeerPlace, GonePeer)>) {
         let told = join_all(self.0.iter().map(PeerPlace::state)).await;
         let mut known = HashMap::from([(store.to_owned(), "this server".to_owned())]);
-        let (mut states, mut gone): (Vec<Arc<dyn Peer>>, _) = (Vec::new(), Vec::new());
+        let (mut states, mut missing): (Vec<Arc<dyn Peer>>, _) = (Vec::new(), Vec::new());
         for (place, told) in self.0.iter().zip(told) {
             let told = told.and_then(|state| match known.get(state.store()) {
                 Some(other) => Err(counts_twice(other)),
@@ -124,13 +162,13 @@ impl Peers {
             });
             match told {
                 Ok(state) => states.push(Arc::new(state)),
-                Err(why) => gone.push(GonePeer {
-                    name: place.name(),
-                    why,
-                }),
+                Err(why) => {
+                    let name = place.name();
+                    missing.push((place, GonePeer { name, why }));
+                }
             }
         }
-        (states, gone)
+        (states, missing)
     }
 }
 

@@ -235,7 +235,11 @@ impl PeerServer {
         }
     }
 
-    async fn check_alive(&self) -> Result<(), String> {
+    /// Asks the peer whether it is there.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub(super) async fn check_alive(&self) -> Result<(), String> {
         let request = Request::get(format!("{}/health", self.url));
         let request = request.body(Body::empty()).map_err(|e| cause(&e))?;
         // Any answer is a sign of life.

@@ -80,6 +80,12 @@ impl OpenTail {
     /// # Errors
     /// A clause, if it does not.
     async fn at(place: &PeerPlace, request: &Bytes) -> Result<Self, String> {
+        let opened = Self::try_at(place, request).await;
+        place.note(opened.is_ok());
+        opened
+    }
+
+    async fn try_at(place: &PeerPlace, request: &Bytes) -> Result<Self, String> {
         let server = place.fresh_server().await?;
         let begun = async {
             let answer = server.call(Method::POST, TAIL, request.clone()).await?;
@@ -128,7 +134,13 @@ impl Peers {
                 name: place.name(),
                 why,
             };
-            let open = OpenTail::at(place, &request).await.map_err(gone)?;
+            let open = loop {
+                match OpenTail::at(place, &request).await {
+                    Ok(open) => break open,
+                    Err(why) if !place.is_awaited() => return Err(gone(why)),
+                    Err(_) => sleep(PAUSE).await,
+                }
+            };
             Ok(frames(place.clone(), request.clone(), open).boxed())
         });
         try_join_all(following).await

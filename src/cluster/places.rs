@@ -6,6 +6,9 @@
 //! the question, or [`KNOWN_FOR`] while the object store does not answer. A server that was
 //! superseded reads its successor's fence in the journal and stops; one that cannot read the
 //! journal would answer without the events that its successor has acknowledged.
+//!
+//! While a shard is without a server, questions and batches wait for the next one, up to
+//! [`MOVED_WITHIN`] after it was missed first. Later ones fail at once: no node takes it over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use parking_lot::Mutex;
 use secrecy::SecretString;
 use storage::{Depot, writer_address};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::calls::{PeerHttp, PeerServer};
 use super::state::PeerState;
@@ -31,6 +34,11 @@ const KNOWN_FOR: Duration = Duration::from_secs(10);
 const AGAIN_WITHIN: Duration = Duration::from_millis(300);
 /// Time for the object store to tell it where no server is known that counts.
 const FIRST_WITHIN: Duration = Duration::from_secs(2);
+
+/// Time in which a shard is moved to another node.
+pub(super) const MOVED_WITHIN: Duration = Duration::from_secs(10);
+/// Pause between two looks for its server.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Returns the places of the other shards of a cluster whose servers tell their addresses in the
 /// object store. They get this token.
@@ -110,6 +118,12 @@ impl PeerPlace {
     /// # Errors
     /// A clause, if there is no server, or it does not tell its state in time.
     pub(super) async fn state(&self) -> Result<PeerState, String> {
+        let told = self.try_state().await;
+        self.note(told.is_ok());
+        told
+    }
+
+    async fn try_state(&self) -> Result<PeerState, String> {
         let server = self.fresh_server().await?;
         let why = match server.state().await {
             Ok(state) => return Ok(state),
@@ -124,6 +138,50 @@ impl PeerPlace {
                 _ => Err(format!("{}: {why}", server.name())),
             },
         }
+    }
+
+    /// Notes whether the server has answered.
+    pub(super) fn note(&self, is_there: bool) {
+        if let Self::Shard(place) = self {
+            let mut missed_since = place.missed_since.lock();
+            match is_there {
+                true => *missed_since = None,
+                false => drop(missed_since.get_or_insert_with(Instant::now)),
+            }
+        }
+    }
+
+    /// Returns the time up to which the server of a shard is waited for; `None` if it answers, and
+    /// for peers that stay where they are.
+    fn awaited_until(&self) -> Option<Instant> {
+        match self {
+            Self::At(_) => None,
+            Self::Shard(place) => {
+                let missed_since = *place.missed_since.lock();
+                missed_since.map(|since| since + MOVED_WITHIN)
+            }
+        }
+    }
+
+    /// Returns whether the server of a shard is missed, and may be on its way to another node.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited_until()
+            .is_some_and(|until| until > Instant::now())
+    }
+
+    /// Waits until the server of a shard lives again, or until nobody waits for it any more.
+    pub(super) async fn wait_for_server(&self) {
+        let (Self::Shard(place), Some(until)) = (self, self.awaited_until()) else {
+            return;
+        };
+        let looked = async {
+            // One client looks for all that wait.
+            let _looking = place.looking.lock().await;
+            while self.awaited_until().is_some() && !place.is_alive().await {
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        let _in_time = timeout_at(until.into(), looked).await;
     }
 
     /// Returns whether another server may have the shard by now: the object store has not told it
@@ -154,6 +212,10 @@ pub(super) struct ShardPlace {
     http: PeerHttp,
     token: Option<SecretString>,
     known: Mutex<Option<KnownServer>>,
+    /// `None` while it has a server that answers.
+    missed_since: Mutex<Option<Instant>>,
+    /// The client that holds it looks for the server.
+    looking: tokio::sync::Mutex<()>,
 }
 
 struct KnownServer {
@@ -175,6 +237,8 @@ impl ShardPlace {
             http,
             token,
             known: Mutex::default(),
+            missed_since: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
         }
     }
 
@@ -200,6 +264,13 @@ impl ShardPlace {
             (Ok(server), _) => Ok(server),
             (Err(_), Some((server, age))) if age < KNOWN_FOR => Ok(server),
             (Err(why), _) => Err(why),
+        }
+    }
+
+    async fn is_alive(&self) -> bool {
+        match self.server(Some(LOOK_AGAIN)).await {
+            Ok(server) => server.check_alive().await.is_ok(),
+            Err(_) => false,
         }
     }
 

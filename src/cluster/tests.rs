@@ -10,9 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 
 /// The behaviour of a server: the bytes of its answer to a first line, or silence.
-type Behaviour = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub(super) type Behaviour = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// The first lines of the requests that a server got.
-type Heard = Arc<Mutex<Vec<String>>>;
+pub(super) type Heard = Arc<Mutex<Vec<String>>>;
 
 fn answer(status: &str, body: &str) -> String {
     let length = body.len();
@@ -29,7 +29,7 @@ fn state_of(store: &str) -> String {
 }
 
 /// Returns a server that tells its state, and answers requests with these bytes.
-fn peer_with(store: &str, to_requests: Option<&str>) -> Behaviour {
+pub(super) fn peer_with(store: &str, to_requests: Option<&str>) -> Behaviour {
     let (state, to_requests) = (state_of(store), to_requests.map(str::to_owned));
     Box::new(move |line| match line {
         _ if line.contains(SNAPSHOTS) => Some(state.clone()),
@@ -59,7 +59,7 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
 }
 
 /// Serves one request on each connection. It stays open unless the answer says that it closes.
-async fn serve(behaviour: Behaviour) -> (String, Heard) {
+pub(super) async fn serve(behaviour: Behaviour) -> (String, Heard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let heard = Heard::default();

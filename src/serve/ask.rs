@@ -13,6 +13,7 @@ use query::{
     ShardKeyInfo, Sources, StreamColumns, TailFilter, Viewer,
 };
 use storage::{Arrived, Name, ShardKey, Snapshot};
+use tokio::time::timeout;
 
 use super::{Serving, Share};
 use crate::access::{Action, Principal, Target};
@@ -128,10 +129,24 @@ impl Serving {
         let Some(peers) = &self.peers else {
             return (self.sources_at(snapshot), session);
         };
-        let (states, gone) = peers.states(&snapshot.manifest().store_id).await;
+        let store = &snapshot.manifest().store_id;
+        let (states, gone) = match session.partial {
+            true => peers.states(store).await,
+            false => peers.awaited_states(store, self.patience(&session)).await,
+        };
         client.show(&mut session.viewer, &states);
         let sources = self.sources_at(snapshot).with_peers(states, gone);
         (sources, session)
+    }
+
+    /// Lasts while a question may wait for stores of others: for the time that it may take, and
+    /// until the server stops.
+    async fn patience(&self, session: &Session) {
+        let limit = self.config.query.limits().time;
+        match session.time_max.into_iter().chain(limit).min() {
+            Some(most) => drop(timeout(most, self.stop.heard()).await),
+            None => self.stop.heard().await,
+        }
     }
 
     /// Starts a question on the present state of the store, with the settings of `base`.
@@ -321,7 +336,8 @@ impl Serving {
             return Ok(None);
         };
         let snapshot = self.store.snapshot();
-        let (states, gone) = peers.states(&snapshot.manifest().store_id).await;
+        let store = &snapshot.manifest().store_id;
+        let (states, gone) = peers.awaited_states(store, self.stop.heard()).await;
         if let Some(GonePeer { name: peer, why }) = gone.into_iter().next() {
             return Err(query::Error::Peer { peer, why });
         }

@@ -2,6 +2,7 @@
 
     python nodes.py LOGMILL TANSU --nodes 3 --shards 6 --acts 60 --seed 1
     python nodes.py LOGMILL TANSU --key "path + hash" --lag 1h --acts 60 --seed 2
+    python nodes.py LOGMILL TANSU --rolling --acts 30 --readers 8
 
 needs the package moto[server] and the broker Tansu. Four senders, one of them an ordered source,
 send batches to any node until they are acknowledged, and a reader counts the events at any node.
@@ -21,6 +22,9 @@ at least is neither killed nor stopped. Between some acts everything goes on unt
 server. An acknowledged event must be in each answer from then on. In the end each event must be
 there once, by each node; a batch that is sent again must be known; and the rollups of each shard
 must be what a recount gives.
+
+With --rolling each act restarts the next node, as an upgrade does, once each shard has a server. A
+refused count is asked for again after the second that Retry-After names.
 
 The directory stays after a failure, or with --keep. A node that ends by itself is a failure, unless
 it does so at its start while the broker or the object store is stopped. The longest times without
@@ -351,10 +355,13 @@ class NodeSender(Sender):
 class Reader(threading.Thread):
     """Counts the events at any node that works, and compares with what was acknowledged."""
 
-    def __init__(self, run):
+    def __init__(self, number, run):
         super().__init__(daemon=True)
-        self.run_of, self.draw = run, random.Random(f"{run.options.seed} reader")
+        self.run_of = run
+        self.draw = random.Random(f"{run.options.seed} reader {number}")
         self.answers = self.refusals = self.silences = 0
+        # What a client sees that asks again once, after the time in Retry-After.
+        self.counts, self.longest = collections.Counter(), 0.0
         self.unseen, self.wrong = [], []
         self.reasons = collections.Counter()
         self.failure = None
@@ -364,12 +371,24 @@ class Reader(threading.Thread):
             while not self.run_of.stopping.is_set():
                 nodes = [node for node in self.run_of.place.nodes if node.state == UP]
                 if nodes and self.run_of.tally.acknowledged:
-                    self.ask(self.draw.choice(nodes))
+                    self.ask_twice(nodes)
                 time.sleep(0.3 * self.draw.random())
         except Exception as error:
             self.failure = f"the reader: {error}\n{traceback.format_exc()}"
 
+    def ask_twice(self, nodes):
+        began = time.monotonic()
+        if self.ask(self.draw.choice(nodes)):
+            self.counts["at once"] += 1
+            self.longest = max(self.longest, time.monotonic() - began)
+            return
+        time.sleep(1)
+        nodes = [node for node in self.run_of.place.nodes if node.state == UP]
+        is_answered = nodes and self.ask(self.draw.choice(nodes))
+        self.counts["after a second" if is_answered else "not then"] += 1
+
     def ask(self, node):
+        """Asks for the counts. Returns whether there is an answer."""
         question = "SELECT count(*) AS n FROM access"
         if self.draw.random() < 0.2:
             question = "SELECT count(*) AS n, count(DISTINCT time) AS d FROM access"
@@ -378,21 +397,22 @@ class Reader(threading.Thread):
             code, told = node.call("/api/v1/sql", question.encode(), seconds=30)
         except BROKEN:
             self.silences += 1
-            return
+            return False
         about = f"{node.name}, asked for {time.monotonic() - began:.1f} s, {self.run_of.told_act()}"
         if code == 503:
             self.refusals += 1
             self.reasons[reason(told)] += 1
-            return
+            return False
         if code != 200:
             self.note(self.wrong, f"{about}: {question}: {code} {told}")
-            return
+            return False
         self.answers += 1
         row, most = told["rows"][0], self.run_of.tally.sent
         if row["n"] < least:
             self.note(self.unseen, f"{about}: {row['n']} of {least} acknowledged events")
         if row["n"] > most or row["n"] != row.get("d", row["n"]):
             self.note(self.wrong, f"{about}: {row}, and {most} events were sent")
+        return True
 
     def note(self, where, told):
         where.append(told)
@@ -408,7 +428,7 @@ class Run:
         self.draw = random.Random(f"{options.seed} {options.key}")
         self.stopping, self.tally = threading.Event(), Tally()
         self.senders = [NodeSender(number, self) for number in range(options.senders)]
-        self.reader = Reader(self)
+        self.readers = [Reader(number, self) for number in range(options.readers)]
         self.kinds = ["kill", "kill_node", "kill_server", "stop", "stop_node", "stop_server"]
         self.kinds += ["restart", "stop_broker", "stop_objects"]
         self.counts = dict.fromkeys(self.kinds, 0)
@@ -453,6 +473,16 @@ class Run:
                 self.history.append((time.monotonic(), told))
                 print(f"{self.clock()} {told}", flush=True)
                 return
+
+    def restart_next(self):
+        """Restarts the next node in turn, and waits until each shard has a server."""
+        node = self.place.nodes[self.counts["restart"] % len(self.place.nodes)]
+        told = self.act_on_node("restart", node)
+        self.counts["restart"] += 1
+        self.history.append((time.monotonic(), told))
+        print(f"{self.clock()} {told}", flush=True)
+        self.settle()
+        self.tend(1)
 
     def stop_place(self, kind):
         process = self.place.broker if kind == "stop_broker" else self.place.moto
@@ -523,7 +553,7 @@ class Run:
                 undo()
             for node in self.place.nodes:
                 self.tend_node(node)
-            for thread in [*self.senders, self.reader]:
+            for thread in [*self.senders, *self.readers]:
                 assert thread.failure is None, thread.failure
             if time.monotonic() >= until:
                 return
@@ -679,7 +709,7 @@ class Run:
     def end_senders(self):
         self.stopping.set()
         until = time.monotonic() + LATE_S + 60
-        for thread in [*self.senders, self.reader]:
+        for thread in [*self.senders, *self.readers]:
             while thread.is_alive():
                 assert time.monotonic() < until, f"{thread} does not end"
                 self.tend(0.1)
@@ -689,13 +719,18 @@ class Run:
         batches = sum(len(sender.acknowledged) for sender in self.senders)
         again = sum(sender.duplicates for sender in self.senders)
         doubts = sum(sender.doubts for sender in self.senders)
-        reader, seconds = self.reader, time.monotonic() - self.began
+        seconds = time.monotonic() - self.began
         print(f"{batches} batches acknowledged, {again} of them when sent again after {doubts} "
               f"doubts; {self.tally.acknowledged} of {self.tally.sent} events acknowledged")
-        print(f"{reader.answers} counts by nodes, {reader.refusals} refused, "
-              f"{reader.silences} without an answer")
+        answers, refusals, silences = map(sum, zip(*(
+            (reader.answers, reader.refusals, reader.silences) for reader in self.readers)))
+        counts = sum((reader.counts for reader in self.readers), collections.Counter())
+        longest = max(reader.longest for reader in self.readers)
+        print(f"{answers} counts by nodes, {refusals} refused, {silences} without an answer; "
+              f"{json.dumps(counts)}, the longest of those at once took {longest:.1f} s")
         of_senders = sum((sender.reasons for sender in self.senders), collections.Counter())
-        for name, reasons in (("batches", of_senders), ("counts", reader.reasons)):
+        of_readers = sum((reader.reasons for reader in self.readers), collections.Counter())
+        for name, reasons in (("batches", of_senders), ("counts", of_readers)):
             for told, count in reasons.most_common(6):
                 print(f"{count} {name} were refused: {told}")
         print(f"longest seconds without an acknowledgement: {json.dumps(self.gaps())}")
@@ -703,7 +738,10 @@ class Run:
         print(f"this program itself had to wait {self.latest:.2f} s; loads of the machine: {loads}")
         print(f"{self.options.acts} acts in {seconds:.0f} s: {json.dumps(self.counts)}; "
               f"{batches} batches acknowledged; lost {lost}, doubled {doubled}, "
-              f"unseen {len(reader.unseen)}", flush=True)
+              f"unseen {len(self.unseen())}", flush=True)
+
+    def unseen(self):
+        return [told for reader in self.readers for told in reader.unseen]
 
     def diagnose(self):
         """Prints the state at a failure, before all processes are ended."""
@@ -716,10 +754,13 @@ class Run:
     def run(self):
         self.place.start()
         self.settle()
-        for thread in [*self.senders, self.reader]:
+        for thread in [*self.senders, *self.readers]:
             thread.start()
         self.tend(3)
         for _ in range(self.options.acts):
+            if self.options.rolling:
+                self.restart_next()
+                continue
             self.act()
             self.tend(self.options.pace * self.draw.random())
             if self.draw.random() < self.options.settle:
@@ -744,11 +785,11 @@ class Run:
         wrong += self.verify()
         print(f"{self.clock()} the rollups were verified", flush=True)
         self.tend(0)
-        wrong += self.reader.wrong
+        wrong += [told for reader in self.readers for told in reader.wrong]
         self.report(lost, doubled)
         if lost or doubled or any(again):
             wrong.append(f"lost {lost}, doubled {doubled}; after all were sent again: {again}")
-        wrong += [f"unseen: {told}" for told in self.reader.unseen]
+        wrong += [f"unseen: {told}" for told in self.unseen()]
         assert not wrong, "\n".join(["this is wrong:"] + wrong[:50])
 
 
@@ -800,15 +841,17 @@ def main():
     parser.add_argument("--acts", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--senders", type=int, default=4)
+    parser.add_argument("--readers", type=int, default=1)
     parser.add_argument("--lag", default="2s")
     # Up to so many seconds between two acts.
     parser.add_argument("--pace", type=float, default=6.0)
     # The share of acts after which everything goes on until each shard has a server.
     parser.add_argument("--settle", type=float, default=0.3)
+    parser.add_argument("--rolling", action="store_true")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
-    if options.nodes < 2 or options.shards < 2 or options.senders < 1:
-        parser.error("two nodes, two shards and a sender are needed at least")
+    if options.nodes < 2 or options.shards < 2 or min(options.senders, options.readers) < 1:
+        parser.error("two nodes, two shards, a sender and a reader are needed at least")
     options.logmill, options.tansu = map(os.path.abspath, (options.logmill, options.tansu))
     signal.signal(signal.SIGTERM, raise_exit)
     if not run(options):

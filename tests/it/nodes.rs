@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -386,7 +386,7 @@ fn what_a_lost_node_has_acknowledged_is_there_and_is_there_once() {
     }
 }
 
-/// Nodes are stopped and started one after the other, while batches come.
+/// Nodes are stopped and started one after the other, while batches and questions come.
 #[test]
 fn a_rolling_restart_loses_nothing() {
     let Some(mut all) = Nodes::start(3) else {
@@ -395,7 +395,31 @@ fn a_rolling_restart_loses_nothing() {
     all.wait_for_whole(0, &[0, 1, 2]);
     let urls: Vec<String> = (0..3).map(|node| all.at(node).url.clone()).collect();
     let is_over = AtomicBool::new(false);
+    let acknowledged = AtomicU64::new(0);
     let (sent, longest) = thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            let (mut answers, mut refusals, mut longest) = (0, 0, Duration::ZERO);
+            while !is_over.load(Ordering::SeqCst) {
+                let (began, least) = (Instant::now(), acknowledged.load(Ordering::SeqCst));
+                for url in urls.iter().cycle().skip(answers % 3) {
+                    let asked = ureq::post(format!("{url}/api/v1/sql"))
+                        .send("SELECT count(*) AS n FROM access");
+                    if let Ok(mut answer) = asked {
+                        let text = answer.body_mut().read_to_string().expect("read");
+                        let answer: Value = serde_json::from_str(&text).expect("JSON");
+                        let seen = answer["rows"][0]["n"].as_u64().expect("a count");
+                        assert!(seen >= least * COUNT, "{seen} of {least} batches");
+                        break;
+                    }
+                    refusals += u64::from(matches!(asked, Err(ureq::Error::StatusCode(_))));
+                    assert!(began.elapsed() < LATE, "no answer");
+                    thread::sleep(PAUSE);
+                }
+                longest = longest.max(began.elapsed());
+                answers += 1;
+            }
+            println!("{answers} answers, {refusals} refusals, the longest took {longest:?}");
+        });
         let sender = scope.spawn(|| {
             let (mut sent, mut longest) = (0, Duration::ZERO);
             while !is_over.load(Ordering::SeqCst) {
@@ -414,6 +438,7 @@ fn a_rolling_restart_loses_nothing() {
                 }
                 longest = longest.max(began.elapsed());
                 sent += 1;
+                acknowledged.store(sent, Ordering::SeqCst);
             }
             (sent, longest)
         });
@@ -426,6 +451,7 @@ fn a_rolling_restart_loses_nothing() {
             all.wait_for_whole(node, &[0, 1, 2]);
         }
         is_over.store(true, Ordering::SeqCst);
+        asker.join().expect("an asker");
         sender.join().expect("a sender")
     });
     println!("{sent} batches, the longest took {longest:?}");

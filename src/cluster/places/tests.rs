@@ -4,7 +4,9 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::*;
+use crate::cluster::Peers;
 use crate::cluster::connect::PeerConnector;
+use crate::cluster::tests::{peer_with, serve};
 
 /// An object store that names a server, or does not answer.
 #[derive(Debug, Default)]
@@ -107,4 +109,75 @@ async fn a_known_server_counts_for_a_while_without_the_object_store() {
     fresh(&place)
         .await
         .expect_err("it may have been taken over");
+}
+
+/// Returns the number of the states that are told, and of the peers that are gone.
+async fn states(peers: &Peers, patience: Duration) -> (usize, usize) {
+    let (states, gone) = peers.awaited_states("s0", sleep(patience)).await;
+    (states.len(), gone.len())
+}
+
+#[tokio::test]
+async fn questions_wait_for_a_shard_that_moves_and_look_for_it_together() {
+    let told = Arc::<Told>::default();
+    let (nowhere, _) = serve(Box::new(|_| None)).await;
+    told.name(&nowhere);
+    let peers = Arc::new(Peers(vec![told.place()]));
+    // The first question finds it missing.
+    let without_waiting = peers.states("s0").await;
+    assert_eq!(without_waiting.1.len(), 1);
+    let before = told.readings();
+    let ask = || {
+        let peers = Arc::clone(&peers);
+        tokio::spawn(async move { states(&peers, MOVED_WITHIN).await })
+    };
+    let asked: Vec<_> = (0..20).map(|_| ask()).collect();
+    sleep(Duration::from_millis(1500)).await;
+    assert!(asked.iter().all(|asked| !asked.is_finished()));
+    // Each reads once for itself, and once again; all together every tenth of a second.
+    let readings = told.readings() - before;
+    assert!(readings < 100, "{readings}");
+    let (url, _) = serve(peer_with("s1", None)).await;
+    told.name(&url);
+    for asked in asked {
+        assert_eq!(asked.await.expect("no panic"), (1, 0));
+    }
+    assert!(!peers.0[0].is_awaited(), "it has a server");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_shard_that_is_missed_for_long() {
+    let told = Arc::<Told>::default();
+    let peers = Peers(vec![told.place()]);
+    let began = Instant::now();
+    assert_eq!(states(&peers, Duration::from_millis(500)).await, (0, 1));
+    assert!(
+        began.elapsed() >= Duration::from_millis(500),
+        "patience ends"
+    );
+    let PeerPlace::Shard(place) = &peers.0[0] else {
+        panic!("a shard's place");
+    };
+    let missed_since = *place.missed_since.lock();
+    *place.missed_since.lock() = missed_since.map(|since| since - MOVED_WITHIN);
+    let still = || timeout(MOVED_WITHIN / 2, states(&peers, MOVED_WITHIN));
+    assert_eq!(still().await, Ok((0, 1)));
+    // Once it was there, its next move is waited for.
+    let (url, _) = serve(peer_with("s1", None)).await;
+    told.name(&url);
+    assert_eq!(still().await, Ok((1, 0)));
+    *told.address.lock() = None;
+    peers.0[0].forget(&peers.0[0].server().await.expect("known"));
+    assert!(still().await.is_err(), "it is waited for");
+}
+
+#[tokio::test]
+async fn a_peer_of_the_configuration_is_not_waited_for() {
+    let told = Arc::<Told>::default();
+    let connector = PeerConnector::trusting(None).expect("no file to read");
+    let http = PeerHttp::new(connector, Handle::current());
+    let gone = PeerPlace::At(http.server("http://127.0.0.1:9", None));
+    let peers = Peers(vec![told.place(), gone]);
+    let asked = timeout(MOVED_WITHIN / 2, states(&peers, MOVED_WITHIN)).await;
+    assert_eq!(asked, Ok((0, 2)));
 }

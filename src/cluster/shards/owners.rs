@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::status::ShardInfo;
 use crate::cluster::calls::PeerServer;
-use crate::cluster::places::PeerPlace;
+use crate::cluster::places::{LOOK_AGAIN, MOVED_WITHIN, PeerPlace};
 use crate::cluster::{SHARD, SOURCES};
 
 /// Time for a question to another server.
@@ -27,11 +27,6 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// Time after an answer in which a server is taken to be there.
 const ALIVE_FOR: Duration = Duration::from_millis(200);
-
-/// Time for which a batch waits for the server of a shard that is being moved to another node.
-const MOVED_WITHIN: Duration = Duration::from_secs(10);
-/// Pause between two looks for it.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The servers of the other shards. Each tells its shard when it is asked, and what it has told is
 /// remembered until it tells otherwise.
@@ -380,9 +375,13 @@ pub(super) async fn told(
 ) -> (String, Result<(Arc<PeerServer>, ShardInfo), String>) {
     let server = match place.server().await {
         Ok(server) => server,
-        Err(why) => return (place.name(), Err(why)),
+        Err(why) => {
+            place.note(false);
+            return (place.name(), Err(why));
+        }
     };
     let told = within(server.get::<ShardInfo>(SHARD)).await;
+    place.note(told.is_ok());
     if told.is_err() {
         place.forget(&server);
     }
