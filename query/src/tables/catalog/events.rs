@@ -23,6 +23,7 @@ impl TablesOf {
                     no_rollup: self.inner.answers == RollupUse::Never,
                     indexes: self.inner.files.indexes.clone(),
                 };
+                let own = (own, &*self.inner.snapshot);
                 shards.stream(name, own, self.inner.hidden.seq, hints)
             }
             _ => Ok(own),

@@ -64,6 +64,9 @@ impl Shards {
         for peer in &sources.peers {
             shards.add_streams(sources.snapshot.streams(), &**peer);
             for meta in &peer.tables().rollups {
+                if shards.rollups.contains_key(&meta.name) {
+                    continue;
+                }
                 let definition = Definition::from_meta(meta).map_err(|error| Error::Peer {
                     peer: peer.name().to_owned(),
                     why: format!("rollup {}: {error}", meta.name),
@@ -77,7 +80,7 @@ impl Shards {
                     },
                     definition: Arc::new(definition),
                 };
-                shards.rollups.entry(meta.name.clone()).or_insert(rollup);
+                shards.rollups.insert(meta.name.clone(), rollup);
             }
         }
         Ok(Some(shards))
@@ -186,12 +189,12 @@ impl Shards {
         Ok((all, having.cloned().collect()))
     }
 
-    /// Returns the table of a stream of several stores, of which `own` is that of this store.
-    /// `None` if no peer has it.
+    /// Returns the table of a stream of several stores, of which `own` is that of this store, in
+    /// the state `snapshot`. `None` if no store has it.
     pub(crate) fn stream(
         &self,
         name: &Name,
-        own: Option<Arc<dyn TableProvider>>,
+        (own, snapshot): (Option<Arc<dyn TableProvider>>, &Snapshot),
         with_seq: bool,
         hints: ReadHints,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -203,6 +206,9 @@ impl Shards {
         };
         let having = |peer: &&Arc<dyn Peer>| peer.tables().streams.contains_key(name);
         let peers = self.peers.iter().filter(having).cloned();
+        // A store that has given no number has no rows, as that of a node: the plan needs no part
+        // of its own.
+        let own = own.filter(|_| snapshot.next_seq() > 0);
         Ok(Some(Arc::new(ShardedTable {
             name: name.to_string(),
             schema: shown(meta, with_seq)?,
