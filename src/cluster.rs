@@ -3,8 +3,8 @@
 //! # Invariants
 //! * A question reads each peer in one state. The peer holds that state under a token until the
 //!   question has ended, and is told so; at the latest until the token has expired.
-//! * A peer that does not tell its state within [`STATE_WITHIN`] is gone for the question, unless it
-//!   has a shard that may be on its way to another node. One that is silent later and is not healthy
+//! * A peer that does not tell its state within [`STATE_WITHIN`] is gone for the question, unless
+//!   its shard may be on its way to another node. One that is silent later and is not healthy
 //!   either ends the question with an error; none waits for it.
 //! * An answer that breaks off is an error, never a shorter answer.
 //! * No store counts twice: of two peers with one store the second is gone, and a peer with the
@@ -113,42 +113,7 @@ impl Peers {
     }
 
     /// Asks every peer for its present state. `store` is the id of this server's own store.
-    pub(crate) async fn states(&self, store: &str) -> (Vec<Arc<dyn Peer>>, Vec<GonePeer>) {
-        let (states, missing) = self.states_now(store).await;
-        (states, missing.into_iter().map(|(_, gone)| gone).collect())
-    }
-
-    /// As [`Peers::states`], but waits for shards that are on their way to another node while
-    /// `patience` lasts.
-    pub(crate) async fn awaited_states(
-        &self,
-        store: &str,
-        patience: impl Future<Output = ()>,
-    ) -> (Vec<Arc<dyn Peer>>, Vec<GonePeer>) {
-        let mut patience = pin!(patience);
-        let mut is_patient = true;
-        loop {
-            let (states, missing) = self.states_now(store).await;
-            // The question fails anyway if one of them is not awaited.
-            let are_awaited = missing.iter().all(|(place, _)| place.is_awaited());
-            let waits = !missing.is_empty() && are_awaited;
-            if !is_patient || !waits {
-                return (states, missing.into_iter().map(|(_, gone)| gone).collect());
-            }
-            // A peer holds a bounded number of states: none meanwhile.
-            drop(states);
-            let servers = async {
-                sleep(LOOK_AGAIN).await;
-                join_all(missing.iter().map(|(place, _)| place.wait_for_server())).await;
-            };
-            is_patient = tokio::select! {
-                _all = servers => true,
-                () = &mut patience => false,
-            };
-        }
-    }
-
-    async fn states_now(&self, store: &str) -> (Vec<Arc<dyn Peer>>, Vec<(&PeerPlace, GonePeer)>) {
+    pub(crate) async fn states(&self, store: &str) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
         let told = join_all(self.0.iter().map(PeerPlace::state)).await;
         let mut known = HashMap::from([(store.to_owned(), "this server".to_owned())]);
         let (mut states, mut missing): (Vec<Arc<dyn Peer>>, _) = (Vec::new(), Vec::new());
@@ -168,7 +133,53 @@ impl Peers {
                 }
             }
         }
-        (states, missing)
+        (states, MissingPeers(missing))
+    }
+
+    /// As [`Peers::states`], but waits for shards that are on their way to another node while
+    /// `patience` lasts.
+    pub(crate) async fn awaited_states(
+        &self,
+        store: &str,
+        patience: impl Future<Output = ()>,
+    ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
+        let mut patience = pin!(patience);
+        let mut is_patient = true;
+        loop {
+            let (states, missing) = self.states(store).await;
+            if !is_patient || !missing.are_awaited() {
+                return (states, missing);
+            }
+            // A peer holds a bounded number of states: none meanwhile.
+            drop(states);
+            is_patient = tokio::select! {
+                () = missing.wait() => true,
+                () = &mut patience => false,
+            };
+        }
+    }
+}
+
+/// Peers that are gone for a question.
+#[derive(Debug)]
+pub(crate) struct MissingPeers<'a>(Vec<(&'a PeerPlace, GonePeer)>);
+
+impl MissingPeers<'_> {
+    /// Returns whether the question may have all peers soon: each that is gone has a shard that may
+    /// be on its way to another node.
+    pub(crate) fn are_awaited(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|(place, _)| place.is_awaited())
+    }
+
+    /// Waits until their servers answer again, or until nobody waits for them any more.
+    pub(crate) async fn wait(&self) {
+        sleep(LOOK_AGAIN).await;
+        join_all(self.0.iter().map(|(place, _)| place.wait_for_server())).await;
+    }
+
+    /// Returns what is told of them.
+    pub(crate) fn gone(&self) -> Vec<GonePeer> {
+        self.0.iter().map(|(_, gone)| gone.clone()).collect()
     }
 }
 

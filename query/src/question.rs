@@ -100,6 +100,18 @@ impl From<&str> for Question {
 }
 
 impl Question {
+    /// Returns the same question once more; `None` for a plan, which is built once.
+    pub fn again(&self) -> Option<Self> {
+        match self {
+            Self::Sql(sql) => Some(Self::Sql(sql.clone())),
+            Self::Typed { sql, parameters } => Some(Self::Typed {
+                sql: sql.clone(),
+                parameters: parameters.clone(),
+            }),
+            Self::Plan { .. } => None,
+        }
+    }
+
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Sql(text) | Self::Typed { sql: text, .. } | Self::Plan { text, .. } => text,

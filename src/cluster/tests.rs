@@ -125,7 +125,9 @@ fn a_server_without_peers_has_none() {
 async fn a_state_is_asked_for_read_and_given_back() {
     let whole = answer("200 OK", "the answer");
     let (url, heard) = serve(peer_with("s1", Some(&whole))).await;
-    let (states, gone) = peers(&[&format!("{url}/")]).states("s0").await;
+    let all = peers(&[&format!("{url}/")]);
+    let (states, missing) = all.states("s0").await;
+    let gone = missing.gone();
     assert!(gone.is_empty(), "{gone:?}");
     assert_eq!(states[0].name(), url);
     let (read, error) = send(&states[0]).await;
@@ -151,7 +153,9 @@ async fn a_peer_that_tells_no_state_is_gone_with_its_reason() {
     drop(unused);
     let urls = [&*refuses, &*says_nothing, &*is_another, &*refused];
     let began = Instant::now();
-    let (states, gone) = peers(&urls).states("s0").await;
+    let all = peers(&urls);
+    let (states, missing) = all.states("s0").await;
+    let gone = missing.gone();
     assert!(began.elapsed() >= STATE_WITHIN);
     assert!(states.is_empty(), "{states:?}");
     for (gone, (url, why)) in gone.iter().zip(urls.iter().zip([
@@ -171,7 +175,9 @@ async fn no_store_counts_twice() {
     let (one, _) = serve(peer_with("s1", None)).await;
     let (again, _) = serve(peer_with("s1", None)).await;
     let (own, heard) = serve(peer_with("s0", None)).await;
-    let (states, gone) = peers(&[&one, &again, &own]).states("s0").await;
+    let all = peers(&[&one, &again, &own]);
+    let (states, missing) = all.states("s0").await;
+    let gone = missing.gone();
     assert_eq!(states.len(), 1);
     assert_eq!(gone[0].name, again);
     assert!(

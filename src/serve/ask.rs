@@ -1,23 +1,22 @@
-//! The way of listeners to answers: questions over the present state of the store, and the events
-//! that come from now on.
+//! The way of listeners to answers: questions over the present state of the store.
 
-use std::collections::HashMap;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
-use crossbeam_channel::Receiver;
 use futures::stream::BoxStream;
 use query::{
-    Answer, Engine, GonePeer, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session,
-    ShardKeyInfo, Sources, StreamColumns, TailFilter, Viewer,
+    Answer, Engine, Parameters, Peer, Prepared, QueryInfo, Question, SchemaInfo, Session,
+    ShardKeyInfo, Sources, Viewer,
 };
-use storage::{Arrived, Name, ShardKey, Snapshot};
+use storage::{Name, ShardKey, Snapshot};
 use tokio::time::timeout;
 
 use super::{Serving, Share};
 use crate::access::{Action, Principal, Target};
-use crate::cluster::{PeerFrames, ShardedIntake};
+use crate::cluster::ShardedIntake;
 use crate::wiring::StoreInfo;
 
 /// A client of a request: a principal within its share. There is no other way to ask a question.
@@ -70,22 +69,6 @@ impl Client {
     }
 }
 
-/// A condition compiled for the columns that a stream had then.
-#[derive(Debug, Clone)]
-pub(crate) struct CompiledFilter {
-    /// The number of those of this store.
-    pub(crate) columns: usize,
-    pub(crate) filter: Arc<TailFilter>,
-}
-
-/// The exclusive ends of the sequence numbers of a state, of this store and of its peers by their
-/// addresses.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Positions {
-    pub(crate) own: u64,
-    pub(crate) peers: HashMap<String, u64>,
-}
-
 impl Serving {
     /// Returns the data of system tables for the present state of the store.
     pub(crate) fn info(&self) -> StoreInfo {
@@ -117,33 +100,55 @@ impl Serving {
         Sources::one(snapshot, Arc::new(self.info()))
     }
 
-    /// Returns a state of the store and the present ones of the peers, and the session in which a
-    /// client asks about them.
-    async fn all_sources_at(
+    /// Asks a question over a state of the store and the present ones of the peers, in the session
+    /// of a client with the settings of `base`. While a shard that it needs is on its way to
+    /// another node, it waits and asks again.
+    ///
+    /// # Errors
+    /// The errors of `ask`.
+    pub(super) async fn over_all<T, F>(
         &self,
-        client: &Client,
-        snapshot: Arc<Snapshot>,
-        base: Session,
-    ) -> (Sources, Session) {
+        (client, snapshot, base): (&Client, Arc<Snapshot>, Session),
+        mut question: Question,
+        ask: impl Fn(Sources, Session, Question) -> F,
+    ) -> query::Result<T>
+    where
+        F: Future<Output = query::Result<T>>,
+    {
         let mut session = client.session(&snapshot, base);
+        let own = self.sources_at(Arc::clone(&snapshot));
         let Some(peers) = &self.peers else {
-            return (self.sources_at(snapshot), session);
+            return ask(own, session, question).await;
         };
         let store = &snapshot.manifest().store_id;
-        let (states, gone) = match session.partial {
-            true => peers.states(store).await,
-            false => peers.awaited_states(store, self.patience(&session)).await,
-        };
-        client.show(&mut session.viewer, &states);
-        let sources = self.sources_at(snapshot).with_peers(states, gone);
-        (sources, session)
+        let mut patience = pin!(self.patience(session.time_max));
+        let mut is_patient = !session.partial;
+        loop {
+            // A question that can be asked but once waits before, though it may not need them all.
+            let again = question.again();
+            let (states, missing) = match is_patient && again.is_none() {
+                true => peers.awaited_states(store, patience.as_mut()).await,
+                false => peers.states(store).await,
+            };
+            client.show(&mut session.viewer, &states);
+            let awaited = is_patient && missing.are_awaited();
+            let sources = own.clone().with_peers(states, missing.gone());
+            match (ask(sources, session.clone(), question).await, again) {
+                (Err(query::Error::Peer { .. }), Some(again)) if awaited => question = again,
+                (asked, _) => return asked,
+            }
+            is_patient = tokio::select! {
+                () = missing.wait() => true,
+                () = &mut patience => false,
+            };
+        }
     }
 
     /// Lasts while a question may wait for stores of others: for the time that it may take, and
     /// until the server stops.
-    async fn patience(&self, session: &Session) {
+    async fn patience(&self, time_max: Option<Duration>) {
         let limit = self.config.query.limits().time;
-        match session.time_max.into_iter().chain(limit).min() {
+        match time_max.into_iter().chain(limit).min() {
             Some(most) => drop(timeout(most, self.stop.heard()).await),
             None => self.stop.heard().await,
         }
@@ -160,10 +165,15 @@ impl Serving {
         question: Question,
         parameters: Parameters,
     ) -> query::Result<Answer> {
-        let all = self.all_sources_at(client, self.store.snapshot(), base);
-        let (sources, session) = all.await;
-        let asked = self.engine.ask(sources, &session, question, parameters);
-        asked.await
+        let asked_by = (client, self.store.snapshot(), base);
+        let ask = |sources, session, question| {
+            let parameters = parameters.clone();
+            async move {
+                let asked = self.engine.ask(sources, &session, question, parameters);
+                asked.await
+            }
+        };
+        self.over_all(asked_by, question, ask).await
     }
 
     /// Answers the request of a peer over a state that it has asked for before.
@@ -193,10 +203,13 @@ impl Serving {
         base: Session,
         question: Question,
     ) -> query::Result<Answer> {
-        let (sources, session) = self.all_sources_at(client, snapshot, base).await;
-        let none = Parameters::None;
-        let asked = self.engine.ask(sources, &session, question, none);
-        asked.await
+        let ask = |sources, session, question| async move {
+            let asked = self
+                .engine
+                .ask(sources, &session, question, Parameters::None);
+            asked.await
+        };
+        self.over_all((client, snapshot, base), question, ask).await
     }
 
     /// Starts a question of the server itself, which sees all streams.
@@ -219,9 +232,11 @@ impl Serving {
         base: Session,
         question: Question,
     ) -> query::Result<Prepared> {
-        let all = self.all_sources_at(client, self.store.snapshot(), base);
-        let (sources, session) = all.await;
-        self.engine.prepare(sources, &session, question).await
+        let asked_by = (client, self.store.snapshot(), base);
+        let prepare = |sources, session, question| async move {
+            self.engine.prepare(sources, &session, question).await
+        };
+        self.over_all(asked_by, question, prepare).await
     }
 
     /// Returns the engine for questions of a client.
@@ -256,8 +271,15 @@ impl Serving {
         client: &Client,
         stream: &Name,
     ) -> query::Result<Option<SchemaInfo>> {
-        let all = self.all_sources_at(client, self.store.snapshot(), Session::default());
-        let (sources, session) = all.await;
+        let snapshot = self.store.snapshot();
+        let mut session = client.session(&snapshot, Session::default());
+        let mut sources = self.sources_at(Arc::clone(&snapshot));
+        if let Some(peers) = &self.peers {
+            let store = &snapshot.manifest().store_id;
+            let (states, missing) = peers.awaited_states(store, self.stop.heard()).await;
+            client.show(&mut session.viewer, &states);
+            sources = sources.with_peers(states, missing.gone());
+        }
         query::schema(&self.engine, &session, sources, stream).await
     }
 
@@ -275,104 +297,6 @@ impl Serving {
         let (snapshot, system) = (self.store.snapshot(), Arc::new(self.info()));
         let engine = self.engine_of(client, &snapshot);
         query::shard_keys(&engine, (snapshot, system), stream, shards, also).await
-    }
-
-    /// Returns every event that becomes visible from now on, in batches.
-    pub(crate) fn follow(&self) -> Receiver<Arrived> {
-        self.store.follow()
-    }
-
-    /// Starts a question on a state of all stores. Returns the ends of their states, too: followed
-    /// events from there on are the ones that come after them.
-    ///
-    /// # Errors
-    /// The errors of [`query::Engine::ask`].
-    pub(crate) async fn ask_before_following(
-        &self,
-        client: &Client,
-        question: Question,
-    ) -> query::Result<(Positions, Answer)> {
-        let snapshot = self.store.snapshot();
-        let own = snapshot.next_seq();
-        let all = self.all_sources_at(client, snapshot, Session::default());
-        let (sources, session) = all.await;
-        let peers = sources.peers().iter();
-        let positions = Positions {
-            own,
-            peers: peers
-                .map(|peer| (peer.name().to_owned(), peer.tables().end_seq))
-                .collect(),
-        };
-        let asked = self
-            .engine
-            .ask(sources, &session, question, Parameters::None);
-        Ok((positions, asked.await?))
-    }
-
-    /// Returns whether the stores of other servers take part in questions.
-    pub(crate) fn has_peers(&self) -> bool {
-        self.peers.is_some()
-    }
-
-    /// Follows the new events of all peers that pass a choice.
-    ///
-    /// # Errors
-    /// [`query::Error::Peer`] for the first that does not follow.
-    pub(crate) async fn follow_peers(&self, choice: Bytes) -> query::Result<Vec<PeerFrames>> {
-        let Some(peers) = &self.peers else {
-            return Ok(Vec::new());
-        };
-        let following = peers.follow(choice).await;
-        following.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })
-    }
-
-    /// Returns the columns of a stream upon which this store and its peers agree; `None` if no
-    /// store has it, and without peers.
-    ///
-    /// # Errors
-    /// [`query::Error::Peer`] if a peer is gone, and the errors of [`query::agreed_stream`].
-    pub(crate) async fn agreed(&self, stream: &Name) -> query::Result<Option<StreamColumns>> {
-        let Some(peers) = &self.peers else {
-            return Ok(None);
-        };
-        let snapshot = self.store.snapshot();
-        let store = &snapshot.manifest().store_id;
-        let (states, gone) = peers.awaited_states(store, self.stop.heard()).await;
-        if let Some(GonePeer { name: peer, why }) = gone.into_iter().next() {
-            return Err(query::Error::Peer { peer, why });
-        }
-        let own = snapshot.streams().get(stream);
-        let theirs = states.iter();
-        let theirs = theirs.filter_map(|peer| peer.tables().streams.get(stream));
-        let agreed = query::agreed_stream(own, theirs)?;
-        Ok(agreed.map(|meta| StreamColumns {
-            kind: meta.kind,
-            columns: meta.columns,
-        }))
-    }
-
-    /// Compiles a condition for the present columns of a stream, and those upon which other stores
-    /// agree; `None` if there is no such stream.
-    ///
-    /// # Errors
-    /// The errors of [`TailFilter::new`], and of [`query::agreed_stream`].
-    pub(crate) fn filter(
-        &self,
-        stream: &Name,
-        condition: Option<&str>,
-        agreed: Option<&StreamColumns>,
-    ) -> query::Result<Option<CompiledFilter>> {
-        let snapshot = self.store.snapshot();
-        let own = snapshot.streams().get(stream);
-        let Some(meta) = query::agreed_stream(own, agreed)? else {
-            return Ok(None);
-        };
-        let id_prefix = snapshot.manifest().id_prefix();
-        let filter = TailFilter::new(&self.engine, &meta, id_prefix, condition)?;
-        Ok(Some(CompiledFilter {
-            columns: own.map_or(0, |own| own.columns.len()),
-            filter: Arc::new(filter),
-        }))
     }
 
     /// Counts the received events of a stream before a question needs their counts.

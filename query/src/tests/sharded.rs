@@ -1,6 +1,7 @@
 //! Several stores that answer together, beside one store with the events of all; and requests that
 //! no peer would send.
 
+mod floors;
 mod hinted;
 mod system;
 

@@ -1,0 +1,129 @@
+//! Questions that precede tails, and the events that come from then on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use crossbeam_channel::Receiver;
+use query::{Answer, GonePeer, Parameters, Question, Session, Sources, StreamColumns, TailFilter};
+use storage::{Arrived, Name};
+
+use super::{Client, Serving};
+use crate::cluster::PeerFrames;
+
+/// A condition compiled for the columns that a stream had then.
+#[derive(Debug, Clone)]
+pub(crate) struct CompiledFilter {
+    /// The number of those of this store.
+    pub(crate) columns: usize,
+    pub(crate) filter: Arc<TailFilter>,
+}
+
+/// The exclusive ends of the sequence numbers of a state, of this store and of its peers by their
+/// addresses.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Positions {
+    pub(crate) own: u64,
+    pub(crate) peers: HashMap<String, u64>,
+}
+
+impl Serving {
+    /// Returns every event that becomes visible from now on, in batches.
+    pub(crate) fn follow(&self) -> Receiver<Arrived> {
+        self.store.follow()
+    }
+
+    /// Starts a question on a state of all stores. Returns the ends of their states, too: followed
+    /// events from there on are the ones that come after them.
+    ///
+    /// # Errors
+    /// The errors of [`query::Engine::ask`].
+    pub(crate) async fn ask_before_following(
+        &self,
+        client: &Client,
+        question: Question,
+    ) -> query::Result<(Positions, Answer)> {
+        let snapshot = self.store.snapshot();
+        let own = snapshot.next_seq();
+        let ask = |sources: Sources, session, question| async move {
+            let peers = sources.peers().iter();
+            let positions = Positions {
+                own,
+                peers: peers
+                    .map(|peer| (peer.name().to_owned(), peer.tables().end_seq))
+                    .collect(),
+            };
+            let none = Parameters::None;
+            let asked = self.engine.ask(sources, &session, question, none);
+            Ok((positions, asked.await?))
+        };
+        let asked_by = (client, snapshot, Session::default());
+        self.over_all(asked_by, question, ask).await
+    }
+
+    /// Returns whether the stores of other servers take part in questions.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.peers.is_some()
+    }
+
+    /// Follows the new events of all peers that pass a choice.
+    ///
+    /// # Errors
+    /// [`query::Error::Peer`] for the first that does not follow.
+    pub(crate) async fn follow_peers(&self, choice: Bytes) -> query::Result<Vec<PeerFrames>> {
+        let Some(peers) = &self.peers else {
+            return Ok(Vec::new());
+        };
+        let following = peers.follow(choice).await;
+        following.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })
+    }
+
+    /// Returns the columns of a stream upon which this store and its peers agree; `None` if no
+    /// store has it, and without peers.
+    ///
+    /// # Errors
+    /// [`query::Error::Peer`] if a peer is gone, and the errors of [`query::agreed_stream`].
+    pub(crate) async fn agreed(&self, stream: &Name) -> query::Result<Option<StreamColumns>> {
+        let Some(peers) = &self.peers else {
+            return Ok(None);
+        };
+        let snapshot = self.store.snapshot();
+        let store = &snapshot.manifest().store_id;
+        let (states, missing) = peers.awaited_states(store, self.stop.heard()).await;
+        if let Some(GonePeer { name: peer, why }) = missing.gone().into_iter().next() {
+            return Err(query::Error::Peer { peer, why });
+        }
+        let own = snapshot.streams().get(stream);
+        let theirs = states.iter();
+        let theirs = theirs.filter_map(|peer| peer.tables().streams.get(stream));
+        let agreed = query::agreed_stream(own, theirs)?;
+        Ok(agreed.map(|meta| StreamColumns {
+            kind: meta.kind,
+            columns: meta.columns,
+        }))
+    }
+
+    /// Compiles a condition for the present columns of a stream, and those upon which other stores
+    /// agree; `None` if there is no such stream.
+    ///
+    /// # Errors
+    /// The errors of [`TailFilter::new`], and of [`query::agreed_stream`].
+    pub(crate) fn filter(
+        &self,
+        stream: &Name,
+        condition: Option<&str>,
+        agreed: Option<&StreamColumns>,
+    ) -> query::Result<Option<CompiledFilter>> {
+        let snapshot = self.store.snapshot();
+        let own = snapshot.streams().get(stream);
+        let Some(meta) = query::agreed_stream(own, agreed)? else {
+            return Ok(None);
+        };
+        let id_prefix = snapshot.manifest().id_prefix();
+        let filter = TailFilter::new(&self.engine, &meta, id_prefix, condition)?;
+        Ok(Some(CompiledFilter {
+            columns: own.map_or(0, |own| own.columns.len()),
+            filter: Arc::new(filter),
+        }))
+    }
+}
