@@ -78,11 +78,12 @@ def throughput(port, seconds):
     return 1000 * sum(counts) / (time.monotonic() - began)
 
 
-def round_trip(brokers):
-    """Returns the time from the produce of a message to its fetch, in milliseconds."""
+def round_trip(brokers, wait=4):
+    """Returns the time from the produce of a message to its fetch, in milliseconds; a fetch waits for
+    so many milliseconds at the broker."""
     producer = Producer({"bootstrap.servers": brokers, "linger.ms": 0, "acks": "all", "max.in.flight": 1})
     consumer = Consumer({"bootstrap.servers": brokers, "group.id": "bench", "enable.auto.commit": False,
-                         "auto.offset.reset": "earliest", "fetch.wait.max.ms": 4})
+                         "auto.offset.reset": "earliest", "fetch.wait.max.ms": wait})
     consumer.assign([TopicPartition("bench", 0, 0)])
     payload, times = os.urandom(60_000), []
     for _ in range(ACKNOWLEDGEMENTS):

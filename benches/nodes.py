@@ -1,7 +1,7 @@
 """A node with three shards, beside one server with all of it; both with Kafka and an object store.
 
     python3 benches/nodes.py PROGRAM TANSU [--seconds 10] [--key "site, path"] [--batches 600]
-    python3 benches/nodes.py PROGRAM mock ...
+    python3 benches/nodes.py PROGRAM mock --wait 1 ...
 
 PROGRAM is `target/release/logmill`, TANSU the broker; the Python has moto[server] and
 confluent-kafka. `mock` is the broker of librdkafka instead, in memory and in this process: Tansu
@@ -9,7 +9,8 @@ takes a core for itself. Prints, twice for each in turns, the time of an acknowl
 sender, the events per second of four, each of batches of 1,000 lines of an access log over HTTP,
 the processors that each process took meanwhile, and the times of questions over what one sender
 has sent, whole answers at the client. Broker, object store, senders and servers are on the same
-cores.
+cores. A fetch waits for --wait milliseconds at a broker that has nothing; these two brokers wake
+none that waits when a message comes.
 """
 
 import argparse
@@ -92,14 +93,14 @@ def show_processors(before, seconds):
 class BenchServer:
     """A node that has all shards, or a server with one store."""
 
-    def __init__(self, program, place, data, topic, shards, key):
+    def __init__(self, program, place, data, topic, shards, key, wait=4):
         self.port = journal.free_port()
         node = f'group = "{topic}"\nshards = {shards}\nshard_ports = {free_ports(shards)}\n' if shards > 1 else ""
         config = data + ".toml"
         with open(config, "w") as file:
             file.write(
                 f'[cluster]\n{node}kafka = "{place.brokers}"\nkafka_topic = "{topic}"\n'
-                '[cluster.kafka_options]\n"fetch.wait.max.ms" = 4\n'
+                f'[cluster.kafka_options]\n"fetch.wait.max.ms" = {wait}\n'
                 f'[storage]\nobjects = "s3://logs/{topic}"\nlag = "60s"\n'
                 f'[stream.access]\nshard_key = "{key}"\n')
         self.path = "/api/v1/cluster/status" if shards > 1 else "/ready"
@@ -160,19 +161,21 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--key", default="site, path")
     parser.add_argument("--batches", type=int, default=600)
+    parser.add_argument("--wait", type=int, default=4)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         of = MockPlace if asked.tansu == "mock" else journal.Place
         place, servers = of(asked.tansu, "memory://tansu/"), []
         try:
             create(place, "bench", 1)
-            print(f"produce and fetch: {bench.round_trip(place.brokers):.2f} ms")
+            print(f"produce and fetch: {bench.round_trip(place.brokers, asked.wait):.2f} ms")
             for turn in range(2):
                 answers = {}
                 for name, shards in (("one server", 1), ("three shards", SHARDS)):
                     topic = f"bench-{turn}-{shards}"
                     create(place, topic, shards)
-                    server = BenchServer(asked.program, place, f"{folder}/{topic}", topic, shards, asked.key)
+                    server = BenchServer(asked.program, place, f"{folder}/{topic}", topic, shards, asked.key,
+                                         asked.wait)
                     servers.append(server)
                     journal.wait_for(server.is_ready)
                     connection = bench.http.client.HTTPConnection("127.0.0.1", server.port)

@@ -73,6 +73,32 @@ pub(super) struct PeerServer {
     http: PeerHttp,
 }
 
+/// The reason for which a peer tells no state, as a clause.
+#[derive(Debug)]
+pub(super) enum NoState {
+    /// It is not there.
+    Gone(String),
+    /// It has answered something else.
+    Refused(String),
+}
+
+impl NoState {
+    /// Adds the address of the peer.
+    pub(super) fn at(self, server: &str) -> Self {
+        match self {
+            Self::Gone(why) => Self::Gone(format!("{server}: {why}")),
+            Self::Refused(why) => Self::Refused(format!("{server}: {why}")),
+        }
+    }
+
+    /// Returns the clause.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Gone(why) | Self::Refused(why) => why,
+        }
+    }
+}
+
 /// The reason for which a request has no answer.
 #[derive(Debug)]
 pub(super) enum CallFailure {
@@ -109,6 +135,20 @@ impl PeerServer {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, String> {
+        let answer = self.request(method, path, body).await?;
+        match answer.status().is_success() {
+            true => Ok(answer),
+            false => Err(refusal(answer).await),
+        }
+    }
+
+    /// Sends a request; any answer is one.
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url));
@@ -117,11 +157,7 @@ impl PeerServer {
         }
         let request = request.body(Body::from(body)).map_err(|e| cause(&e))?;
         let answer = self.http.client.request(request).await;
-        let answer = answer.map_err(|e| cause(&e))?;
-        match answer.status().is_success() {
-            true => Ok(answer),
-            false => Err(refusal(answer).await),
-        }
+        answer.map_err(|e| cause(&e))
     }
 
     /// Sends a request and reads its answer, which is JSON.
@@ -134,11 +170,7 @@ impl PeerServer {
         path: &str,
         body: Bytes,
     ) -> Result<T, String> {
-        let answer = self.call(method, path, body).await?;
-        let text = whole(answer, STATE_BYTES_MAX).await?;
-        serde_json::from_slice(&text).map_err(|e| {
-            format!("its answer cannot be read ({e}): let all servers have one version of logmill")
-        })
+        read_json(self.call(method, path, body).await?).await
     }
 
     /// Asks for JSON.
@@ -183,23 +215,29 @@ impl PeerServer {
     ///
     /// # Errors
     /// If the peer does not tell it in time.
-    pub(super) async fn state(self: &Arc<Self>) -> Result<PeerState, String> {
+    pub(super) async fn state(self: &Arc<Self>) -> Result<PeerState, NoState> {
         let (tell, told) = oneshot::channel();
         let this = Arc::clone(self);
         self.runtime().spawn(async move {
             let told = timeout(BACKGROUND_WITHIN, this.ask_state()).await;
             // Nobody waits any more: the state is dropped, which gives it back.
-            let _late = tell.send(told.unwrap_or_else(|_| Err(late())));
+            let _late = tell.send(told.unwrap_or_else(|_| Err(NoState::Gone(late()))));
         });
         match timeout(STATE_WITHIN, told).await {
             Ok(Ok(told)) => told,
-            Ok(Err(_)) => Err("this server is stopping".to_owned()),
-            Err(_) => Err(late()),
+            Ok(Err(_)) => Err(NoState::Refused("this server is stopping".to_owned())),
+            Err(_) => Err(NoState::Gone(late())),
         }
     }
 
-    async fn ask_state(self: &Arc<Self>) -> Result<PeerState, String> {
-        let told: PeerSnapshot = self.ask(Method::POST, SNAPSHOTS, Bytes::new()).await?;
+    async fn ask_state(self: &Arc<Self>) -> Result<PeerState, NoState> {
+        let answer = self.request(Method::POST, SNAPSHOTS, Bytes::new());
+        let answer = answer.await.map_err(NoState::Gone)?;
+        let told = match answer.status().is_success() {
+            true => read_json::<PeerSnapshot>(answer).await,
+            false => Err(refusal(answer).await),
+        };
+        let told = told.map_err(NoState::Refused)?;
         Ok(PeerState::new(Arc::clone(self), told))
     }
 
@@ -260,6 +298,13 @@ fn bearer(token: &SecretString) -> HeaderValue {
     let mut value = HeaderValue::from_str(&value).expect("BUG: a token has digits and letters");
     value.set_sensitive(true);
     value
+}
+
+async fn read_json<T: DeserializeOwned>(answer: Response<Incoming>) -> Result<T, String> {
+    let text = whole(answer, STATE_BYTES_MAX).await?;
+    serde_json::from_slice(&text).map_err(|e| {
+        format!("its answer cannot be read ({e}): let all servers have one version of logmill")
+    })
 }
 
 /// Reads a body to its end: otherwise its connection could not be used again.

@@ -20,7 +20,7 @@ use storage::{Depot, writer_address};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::calls::{PeerHttp, PeerServer};
+use super::calls::{NoState, PeerHttp, PeerServer};
 use super::state::PeerState;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -119,23 +119,23 @@ impl PeerPlace {
     /// A clause, if there is no server, or it does not tell its state in time.
     pub(super) async fn state(&self) -> Result<PeerState, String> {
         let told = self.try_state().await;
-        self.note(told.is_ok());
-        told
+        self.note(!matches!(told, Err(NoState::Gone(_))));
+        told.map_err(NoState::why)
     }
 
-    async fn try_state(&self) -> Result<PeerState, String> {
-        let server = self.fresh_server().await?;
-        let why = match server.state().await {
+    async fn try_state(&self) -> Result<PeerState, NoState> {
+        let server = self.fresh_server().await.map_err(NoState::Gone)?;
+        let failure = match server.state().await {
             Ok(state) => return Ok(state),
-            Err(why) => why,
+            Err(failure) => failure,
         };
         self.forget(&server);
         // The shard may have been moved a moment ago.
         match self {
-            Self::At(_) => Err(why),
+            Self::At(_) => Err(failure),
             Self::Shard(_) => match self.fresh_server().await {
                 Ok(next) if next.name() != server.name() => next.state().await,
-                _ => Err(format!("{}: {why}", server.name())),
+                _ => Err(failure.at(server.name())),
             },
         }
     }

@@ -180,6 +180,18 @@ async fn nobody_waits_for_a_shard_that_is_missed_for_long() {
     assert!(still().await.is_err(), "it is waited for");
 }
 
+/// It would be asked again and again, and refuses since it is busy.
+#[tokio::test]
+async fn a_server_that_refuses_is_not_waited_for() {
+    let told = Arc::<Told>::default();
+    let refusal = "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n";
+    let (url, _) = serve(Box::new(move |_| Some(refusal.to_owned()))).await;
+    told.name(&url);
+    let peers = Peers(vec![told.place()]);
+    let asked = timeout(MOVED_WITHIN / 2, states(&peers, MOVED_WITHIN)).await;
+    assert_eq!(asked, Ok((0, 1)));
+}
+
 #[tokio::test]
 async fn a_peer_of_the_configuration_is_not_waited_for() {
     let told = Arc::<Told>::default();
