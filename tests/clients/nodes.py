@@ -24,7 +24,8 @@ there once, by each node; a batch that is sent again must be known; and the roll
 must be what a recount gives.
 
 With --rolling each act restarts the next node, as an upgrade does, once each shard has a server. A
-refused count is asked for again after the second that Retry-After names.
+refused count is asked for again after the second that Retry-After names; then 99.9 % must have an
+answer.
 
 The directory stays after a failure, or with --keep. A node that ends by itself is a failure, unless
 it does so at its start while the broker or the object store is stopped. The longest times without
@@ -790,6 +791,9 @@ class Run:
         if lost or doubled or any(again):
             wrong.append(f"lost {lost}, doubled {doubled}; after all were sent again: {again}")
         wrong += [f"unseen: {told}" for told in self.unseen()]
+        counts = sum((reader.counts for reader in self.readers), collections.Counter())
+        if self.options.rolling and counts["not then"] > counts.total() / 1000:
+            wrong.append(f"more than a thousandth is not answered after a second: {counts}")
         assert not wrong, "\n".join(["this is wrong:"] + wrong[:50])
 
 
