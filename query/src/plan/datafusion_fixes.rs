@@ -27,6 +27,7 @@ mod repeated_groups;
 mod same_names;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub(crate) use float_lists::FloatLists;
 pub(crate) use interval_casts::hide_lossy_casts;
@@ -73,6 +74,7 @@ pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
             name if name.starts_with("FilterPushdown") => {
                 Arc::new(same_names::UnlessNamesRepeat(rule)) as PhysicalRule
             }
+            "LimitAggregation" => Arc::new(windows::UnlessWindows(rule)) as _,
             "ProjectionPushdown" => Arc::new(filter_projections::BelowBareFilters(rule)) as _,
             _ => rule,
         })

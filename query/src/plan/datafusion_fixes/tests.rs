@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use storage::{Column, ColumnType, StreamKind, arrow_schema};
 
 use crate::tables::stream::dynamic_filters::has_its_columns;
-use crate::tests::support::{DAY_US, Event, Fixture, batch};
+use crate::tests::support::{DAY_US, Event, Fixture, batch, mixture};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_measure_does_not_leave_out_the_rows_of_another() {
@@ -751,5 +751,23 @@ async fn filters_by_casts_that_lose_something_are_answered() {
                 assert_eq!(fixture.rows(&sql).await, expected, "{sql}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_window_over_groups_sees_them_all_below_a_limit() {
+    let fixture = Fixture::with_defaults();
+    let events = mixture(400, 0, 1_000_000);
+    fixture.write("access", StreamKind::Access, batch(&events));
+    let groups = "SELECT path AS p FROM access GROUP BY 1";
+    let all = fixture.rows(groups).await.len();
+    assert!(all > 5);
+    for (over, first) in [("p DESC", all), ("p", 1)] {
+        let sql = format!(
+            "SELECT p, count(*) OVER (ORDER BY {over}) AS n FROM ({groups}) q ORDER BY p LIMIT 3"
+        );
+        let rows = fixture.rows(&sql).await;
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0]["n"], first, "{sql}");
     }
 }
