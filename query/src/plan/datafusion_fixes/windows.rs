@@ -1,8 +1,8 @@
 //! Keeps limits above window functions.
 //!
 //! The rule that lets groups end at the first keys of a `LIMIT` goes down through every operator
-//! that keeps the number of rows. A window function does, but its values depend on all rows: in
-//! `SELECT h, count(*) OVER (ORDER BY h DESC) … GROUP BY h ORDER BY h LIMIT 3` it would count three.
+//! that keeps the number of rows. A window function does, but its values depend on all rows:
+//! `SELECT h, count(*) OVER (ORDER BY h DESC) … GROUP BY h ORDER BY h LIMIT 3` would count three.
 
 use std::sync::Arc;
 
