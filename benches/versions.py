@@ -1,12 +1,12 @@
 """Two programs beside each other on one log: an import, questions, and acknowledgements over HTTP.
 
-    python3 benches/versions.py BEFORE AFTER LOG [--times 10] [--no-import]
+    python3 benches/versions.py BEFORE AFTER LOG [--times 10] [--only imports|questions]
 
 Each round imports LOG, an access log of some hundred thousand lines, into a new store with each
 program, and serves both stores. The programs take turns, the one that begins with it too. Prints
 medians of the rounds, and the median and the range of the ratios within a round: those say more
-than the times on a machine that is not quiet. Answers must be equal. With --no-import the first
-round's stores are asked in all.
+than the times on a machine that is not quiet. Answers must be equal. With --only questions the
+stores of the first round are asked in all.
 """
 
 import argparse
@@ -112,10 +112,12 @@ def asked(versions, question):
 
 
 def one_round(versions, options, is_first, batches, note):
-    if is_first or not options.no_import:
+    if is_first or options.only != "questions":
         took = [version.import_log(options.log) for version in versions]
         note("import, s", [wall for wall, _ in took])
         note("import, s of processors", [used for _, used in took])
+    if options.only == "imports":
+        return
     try:
         for version in versions:
             version.serve()
@@ -138,7 +140,7 @@ def main():
     parser.add_argument("after")
     parser.add_argument("log", type=os.path.abspath)
     parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--no-import", action="store_true")
+    parser.add_argument("--only", choices=["imports", "questions"])
     options = parser.parse_args()
     with open(options.log, "rb") as file:
         lines = [line for _, line in zip(range(BATCH * 20), file)]

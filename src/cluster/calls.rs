@@ -73,16 +73,16 @@ pub(super) struct PeerServer {
     http: PeerHttp,
 }
 
-/// The reason for which a peer tells no state, as a clause.
+/// The reason for which a peer does not answer as it should, as a clause.
 #[derive(Debug)]
-pub(super) enum NoState {
+pub(super) enum NoAnswer {
     /// It is not there.
     Gone(String),
     /// It has answered something else.
     Refused(String),
 }
 
-impl NoState {
+impl NoAnswer {
     /// Adds the address of the peer.
     pub(super) fn at(self, server: &str) -> Self {
         match self {
@@ -135,29 +135,34 @@ impl PeerServer {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, String> {
-        let answer = self.request(method, path, body).await?;
-        match answer.status().is_success() {
-            true => Ok(answer),
-            false => Err(refusal(answer).await),
-        }
+        let answer = self.reach(method, path, body).await;
+        answer.map_err(NoAnswer::why)
     }
 
-    /// Sends a request; any answer is one.
-    async fn request(
+    /// As [`PeerServer::call`], and tells whether the peer has answered.
+    ///
+    /// # Errors
+    /// If no answer comes, or one without success.
+    pub(super) async fn reach(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, NoAnswer> {
+        let gone = |error: &(dyn Error + 'static)| NoAnswer::Gone(cause(error));
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, bearer(token));
         }
-        let request = request.body(Body::from(body)).map_err(|e| cause(&e))?;
+        let request = request.body(Body::from(body)).map_err(|e| gone(&e))?;
         let answer = self.http.client.request(request).await;
-        answer.map_err(|e| cause(&e))
+        let answer = answer.map_err(|e| gone(&e))?;
+        match answer.status().is_success() {
+            true => Ok(answer),
+            false => Err(NoAnswer::Refused(refusal(answer).await)),
+        }
     }
 
     /// Sends a request and reads its answer, which is JSON.
@@ -215,29 +220,24 @@ impl PeerServer {
     ///
     /// # Errors
     /// If the peer does not tell it in time.
-    pub(super) async fn state(self: &Arc<Self>) -> Result<PeerState, NoState> {
+    pub(super) async fn state(self: &Arc<Self>) -> Result<PeerState, NoAnswer> {
         let (tell, told) = oneshot::channel();
         let this = Arc::clone(self);
         self.runtime().spawn(async move {
             let told = timeout(BACKGROUND_WITHIN, this.ask_state()).await;
             // Nobody waits any more: the state is dropped, which gives it back.
-            let _late = tell.send(told.unwrap_or_else(|_| Err(NoState::Gone(late()))));
+            let _late = tell.send(told.unwrap_or_else(|_| Err(NoAnswer::Gone(late()))));
         });
         match timeout(STATE_WITHIN, told).await {
             Ok(Ok(told)) => told,
-            Ok(Err(_)) => Err(NoState::Refused("this server is stopping".to_owned())),
-            Err(_) => Err(NoState::Gone(late())),
+            Ok(Err(_)) => Err(NoAnswer::Refused("this server is stopping".to_owned())),
+            Err(_) => Err(NoAnswer::Gone(late())),
         }
     }
 
-    async fn ask_state(self: &Arc<Self>) -> Result<PeerState, NoState> {
-        let answer = self.request(Method::POST, SNAPSHOTS, Bytes::new());
-        let answer = answer.await.map_err(NoState::Gone)?;
-        let told = match answer.status().is_success() {
-            true => read_json::<PeerSnapshot>(answer).await,
-            false => Err(refusal(answer).await),
-        };
-        let told = told.map_err(NoState::Refused)?;
+    async fn ask_state(self: &Arc<Self>) -> Result<PeerState, NoAnswer> {
+        let answer = self.reach(Method::POST, SNAPSHOTS, Bytes::new()).await?;
+        let told: PeerSnapshot = read_json(answer).await.map_err(NoAnswer::Refused)?;
         Ok(PeerState::new(Arc::clone(self), told))
     }
 

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
-use super::calls::{PeerServer, broken};
+use super::calls::{NoAnswer, PeerServer, broken};
 use super::places::PeerPlace;
 use super::{Peers, STATE_WITHIN, TAIL};
 
@@ -81,14 +81,14 @@ impl OpenTail {
     /// A clause, if it does not.
     async fn at(place: &PeerPlace, request: &Bytes) -> Result<Self, String> {
         let opened = Self::try_at(place, request).await;
-        place.note(opened.is_ok());
-        opened
+        place.note_of(&opened);
+        opened.map_err(NoAnswer::why)
     }
 
-    async fn try_at(place: &PeerPlace, request: &Bytes) -> Result<Self, String> {
-        let server = place.fresh_server().await?;
+    async fn try_at(place: &PeerPlace, request: &Bytes) -> Result<Self, NoAnswer> {
+        let server = place.fresh_server().await.map_err(NoAnswer::Gone)?;
         let begun = async {
-            let answer = server.call(Method::POST, TAIL, request.clone()).await?;
+            let answer = server.reach(Method::POST, TAIL, request.clone()).await?;
             let pieces = Body::new(answer.into_body()).into_data_stream();
             let pieces = pieces.map_err(io::Error::other).boxed();
             let codec = LinesCodec::new_with_max_length(FRAME_BYTES_MAX);
@@ -97,14 +97,16 @@ impl OpenTail {
                 lines: FramedRead::new(StreamReader::new(pieces), codec),
                 server: Arc::clone(&server),
             };
-            match open.next().await? {
+            match open.next().await.map_err(NoAnswer::Gone)? {
                 TailFrame::Beat => Ok(open),
-                TailFrame::Failed(why) => Err(why),
-                _ => Err("its events begin in their midst".to_owned()),
+                TailFrame::Failed(why) => Err(NoAnswer::Refused(why)),
+                _ => Err(NoAnswer::Refused(
+                    "its events begin in their midst".to_owned(),
+                )),
             }
         };
-        let begun = timeout(STATE_WITHIN, begun).await;
-        let begun = begun.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
+        let late = |_| Err(NoAnswer::Gone("it does not answer in time".to_owned()));
+        let begun = timeout(STATE_WITHIN, begun).await.unwrap_or_else(late);
         if begun.is_err() {
             place.forget(&server);
         }

@@ -20,7 +20,7 @@ use storage::{Depot, writer_address};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::calls::{NoState, PeerHttp, PeerServer};
+use super::calls::{NoAnswer, PeerHttp, PeerServer};
 use super::state::PeerState;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -119,12 +119,12 @@ impl PeerPlace {
     /// A clause, if there is no server, or it does not tell its state in time.
     pub(super) async fn state(&self) -> Result<PeerState, String> {
         let told = self.try_state().await;
-        self.note(!matches!(told, Err(NoState::Gone(_))));
-        told.map_err(NoState::why)
+        self.note_of(&told);
+        told.map_err(NoAnswer::why)
     }
 
-    async fn try_state(&self) -> Result<PeerState, NoState> {
-        let server = self.fresh_server().await.map_err(NoState::Gone)?;
+    async fn try_state(&self) -> Result<PeerState, NoAnswer> {
+        let server = self.fresh_server().await.map_err(NoAnswer::Gone)?;
         let failure = match server.state().await {
             Ok(state) => return Ok(state),
             Err(failure) => failure,
@@ -138,6 +138,11 @@ impl PeerPlace {
                 _ => Err(failure.at(server.name())),
             },
         }
+    }
+
+    /// Notes whether the server has answered. One that refuses is there.
+    pub(super) fn note_of<T>(&self, answer: &Result<T, NoAnswer>) {
+        self.note(!matches!(answer, Err(NoAnswer::Gone(_))));
     }
 
     /// Notes whether the server has answered.

@@ -725,7 +725,7 @@ class Run:
               f"doubts; {self.tally.acknowledged} of {self.tally.sent} events acknowledged")
         answers, refusals, silences = map(sum, zip(*(
             (reader.answers, reader.refusals, reader.silences) for reader in self.readers)))
-        counts = sum((reader.counts for reader in self.readers), collections.Counter())
+        counts = self.asked_twice()
         longest = max(reader.longest for reader in self.readers)
         print(f"{answers} counts by nodes, {refusals} refused, {silences} without an answer; "
               f"{json.dumps(counts)}, the longest of those at once took {longest:.1f} s")
@@ -740,6 +740,9 @@ class Run:
         print(f"{self.options.acts} acts in {seconds:.0f} s: {json.dumps(self.counts)}; "
               f"{batches} batches acknowledged; lost {lost}, doubled {doubled}, "
               f"unseen {len(self.unseen())}", flush=True)
+
+    def asked_twice(self):
+        return sum((reader.counts for reader in self.readers), collections.Counter())
 
     def unseen(self):
         return [told for reader in self.readers for told in reader.unseen]
@@ -791,7 +794,7 @@ class Run:
         if lost or doubled or any(again):
             wrong.append(f"lost {lost}, doubled {doubled}; after all were sent again: {again}")
         wrong += [f"unseen: {told}" for told in self.unseen()]
-        counts = sum((reader.counts for reader in self.readers), collections.Counter())
+        counts = self.asked_twice()
         if self.options.rolling and counts["not then"] > counts.total() / 1000:
             wrong.append(f"more than a thousandth is not answered after a second: {counts}")
         assert not wrong, "\n".join(["this is wrong:"] + wrong[:50])

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Runs docs/cluster/logmill-node.service under systemd itself: a start while the broker and the object
-# store are away, a kill of the main process, a restart and a stop.
+# Runs docs/cluster/logmill-node.service under systemd itself: starts that fail at once, one while the
+# broker and the object store are away, a kill of the main process, a restart and a stop.
 #
 #     bash tests/clients/systemd.sh PROGRAM TANSU PYTHON
 #
-# needs root, systemd, and a Python with moto[server]. A systemd of its own runs in new namespaces: it
-# sees the root read-only, with copies of /etc and /var and an empty /tmp, and has no network but its
-# loopback. Prints what is seen; the last line is `passed`.
+# needs root, systemd, curl, bc, and a Python with moto[server]. A systemd of its own runs in new
+# namespaces: it sees the root read-only, with copies of /etc and /var and an empty /tmp, and has no
+# network but its loopback. Prints what is seen; the last line is `passed`.
 set -euo pipefail
 
 # Outside: makes the namespaces, and shows the log of the unit that tests.
@@ -91,7 +91,11 @@ shows() { systemctl show logmill-node -p "\$1" | grep -q "=\$2\$" || { systemctl
 servers() { [ "\$(pgrep -c -f -- --shard)" = "\$1" ] || { pgrep -af -- --shard; exit 1; }; }
 for n in 1 2 3 4 5; do echo "192.0.2.\$n - - [01/May/2024:00:00:0\$n +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\""; done >/tmp/lines
 
+mv /etc/logmill/logmill.toml /etc/logmill/away
 systemctl start logmill-node || true
+sleep 12
+echo "without a configuration, after 12 s: \$(systemctl show logmill-node -p ActiveState -p NRestarts | paste -sd' ')"
+mv /etc/logmill/away /etc/logmill/logmill.toml
 sleep 15
 echo "without broker and object store, after 15 s: \$(systemctl show logmill-node -p ActiveState -p NRestarts | paste -sd' ')"
 $python -m moto.server -H 127.0.0.1 -p 7391 >/dev/null 2>&1 &

@@ -404,14 +404,14 @@ fn a_rolling_restart_loses_nothing() {
                 for url in urls.iter().cycle().skip(answers % 3) {
                     let asked = ureq::post(format!("{url}/api/v1/sql"))
                         .send("SELECT count(*) AS n FROM access");
-                    if let Ok(mut answer) = asked {
-                        let text = answer.body_mut().read_to_string().expect("read");
+                    let answer = asked.and_then(|mut answer| answer.body_mut().read_to_string());
+                    if let Ok(text) = answer {
                         let answer: Value = serde_json::from_str(&text).expect("JSON");
                         let seen = answer["rows"][0]["n"].as_u64().expect("a count");
                         assert!(seen >= least * COUNT, "{seen} of {least} batches");
                         break;
                     }
-                    refusals += u64::from(matches!(asked, Err(ureq::Error::StatusCode(_))));
+                    refusals += u64::from(matches!(answer, Err(ureq::Error::StatusCode(_))));
                     assert!(began.elapsed() < LATE, "no answer");
                     thread::sleep(PAUSE);
                 }

@@ -9,11 +9,13 @@ use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, VisitMut};
 
 use crate::plan::statement::visit;
+use unless::Unless;
 
 mod casts;
 mod distinct_from;
@@ -23,11 +25,12 @@ mod first_floats;
 mod float_lists;
 mod grouping_sets;
 mod interval_casts;
+mod limited_groups;
 mod repeated_groups;
 mod same_names;
 #[cfg(test)]
 mod tests;
-mod windows;
+mod unless;
 
 pub(crate) use float_lists::FloatLists;
 pub(crate) use interval_casts::hide_lossy_casts;
@@ -71,10 +74,8 @@ pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
     let rules = rules.filter(|rule| rule.name() != "aggregate_statistics");
     let mut rules: Vec<_> = rules
         .map(|rule| match rule.name() {
-            name if name.starts_with("FilterPushdown") => {
-                Arc::new(same_names::UnlessNamesRepeat(rule)) as PhysicalRule
-            }
-            "LimitAggregation" => Arc::new(windows::UnlessWindows(rule)) as _,
+            name if name.starts_with("FilterPushdown") => unless(rule, same_names::repeats_names),
+            "LimitAggregation" => unless(rule, limited_groups::may_leave_groups_out),
             "ProjectionPushdown" => Arc::new(filter_projections::BelowBareFilters(rule)) as _,
             _ => rule,
         })
@@ -86,6 +87,10 @@ pub(crate) fn physical_rules() -> Vec<PhysicalRule> {
     rules.insert(before, Arc::new(first_floats::FirstFloats));
     rules.insert(0, Arc::new(grouping_sets::ForgetBelowGroupingSets));
     rules
+}
+
+fn unless(rule: PhysicalRule, may_be_wrong: fn(&dyn ExecutionPlan) -> bool) -> PhysicalRule {
+    Arc::new(Unless { rule, may_be_wrong })
 }
 
 /// Keeps two stacked projections apart that compute the same expressions, as in

@@ -8,40 +8,12 @@
 //! further stays above the join.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNode;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 
-/// The rule, skipped for plans in which a name does not identify a column.
-#[derive(Debug)]
-pub(super) struct UnlessNamesRepeat(pub(super) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl PhysicalOptimizerRule for UnlessNamesRepeat {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if plan.exists(|node| Ok(repeats_names(&**node)))? {
-            return Ok(plan);
-        }
-        self.0.optimize(plan, config)
-    }
-}
-
 /// Returns whether two columns of a join have one name, on both sides or on one.
-fn repeats_names(node: &dyn ExecutionPlan) -> bool {
+pub(super) fn repeats_names(node: &dyn ExecutionPlan) -> bool {
     let children = node.children();
     if children.len() < 2 || node.is::<UnionExec>() || node.is::<InterleaveExec>() {
         return false;

@@ -754,20 +754,89 @@ async fn filters_by_casts_that_lose_something_are_answered() {
     }
 }
 
+/// Without a limit no rule leaves groups out.
 #[tokio::test]
-async fn a_window_over_groups_sees_them_all_below_a_limit() {
-    let fixture = Fixture::with_defaults();
-    let events = mixture(400, 0, 1_000_000);
+async fn the_first_groups_by_a_key_are_those_of_all() {
+    let fixture = Fixture::without_rollups();
+    let events = mixture(400, DAY_US, 1_000_000);
     fixture.write("access", StreamKind::Access, batch(&events));
-    let groups = "SELECT path AS p FROM access GROUP BY 1";
-    let all = fixture.rows(groups).await.len();
-    assert!(all > 5);
-    for (over, first) in [("p DESC", all), ("p", 1)] {
-        let sql = format!(
-            "SELECT p, count(*) OVER (ORDER BY {over}) AS n FROM ({groups}) q ORDER BY p LIMIT 3"
-        );
-        let rows = fixture.rows(&sql).await;
-        assert_eq!(rows.len(), 3);
-        assert_eq!(rows[0]["n"], first, "{sql}");
+    let sizes = "(SELECT response_size FROM access WHERE response_size > 0 GROUP BY 1)";
+    let paths = "(SELECT path FROM access GROUP BY 1)";
+    let latest = "(SELECT path, max(response_size) AS m FROM access GROUP BY 1)";
+    let negative = format!("SELECT -response_size AS response_size FROM {sizes} q");
+    for (key, groups) in [
+        ("path", format!("SELECT path FROM {paths} q")),
+        ("m", format!("SELECT m, path FROM {latest} q")),
+        (
+            "path",
+            format!("SELECT path, count(*) OVER (ORDER BY path DESC) AS n FROM {paths} q"),
+        ),
+        (
+            "path",
+            format!("SELECT path, count(*) OVER () AS n FROM {paths} q"),
+        ),
+        (
+            "m",
+            format!("SELECT m, rank() OVER (ORDER BY m) AS n FROM {latest} q"),
+        ),
+        ("response_size", negative.clone()),
+        (
+            "response_size",
+            format!("SELECT DISTINCT response_size FROM ({negative}) q"),
+        ),
+        (
+            "response_size",
+            format!(
+                "SELECT max(response_size) AS response_size FROM ({negative}) q GROUP BY response_size % 7"
+            ),
+        ),
+        (
+            "path",
+            format!("SELECT reverse(path) AS path FROM {paths} q"),
+        ),
+        (
+            "path",
+            format!("SELECT m::text AS path, path AS m FROM {latest} q"),
+        ),
+        (
+            "a",
+            format!(
+                "SELECT b AS a, a AS b FROM (SELECT path AS a, reverse(path) AS b FROM {paths} q) r"
+            ),
+        ),
+        (
+            "path",
+            format!(
+                "SELECT path FROM {paths} q UNION ALL SELECT reverse(path) AS path FROM {paths} r"
+            ),
+        ),
+        (
+            "response_size",
+            format!("SELECT response_size FROM {sizes} q UNION ALL SELECT -m FROM {latest} r"),
+        ),
+        (
+            "path",
+            format!("SELECT path FROM {paths} q WHERE path > (SELECT min(path) FROM {paths} r)"),
+        ),
+        (
+            "path",
+            format!("SELECT path, (SELECT max(path) FROM {paths} r) AS n FROM {paths} q"),
+        ),
+    ] {
+        for order in ["", "DESC", "NULLS FIRST", "DESC NULLS LAST"] {
+            let sql = format!("{groups} ORDER BY {key} {order}");
+            let all = fixture.rows(&sql).await;
+            assert!(all.len() > 3, "{sql}");
+            let first = fixture.rows(&format!("{sql} LIMIT 3")).await;
+            // Rows of one key may come in any order.
+            assert!(
+                first.iter().all(|row| all.contains(row)),
+                "{sql}: {first:?}"
+            );
+            let keys = |rows: &[Value]| -> Vec<Value> {
+                rows.iter().take(3).map(|row| row[key].clone()).collect()
+            };
+            assert_eq!(keys(&first), keys(&all), "{sql}");
+        }
     }
 }
