@@ -18,6 +18,8 @@ pub(crate) fn stream_options(config: &Config, stream: &str) -> ParseOptions {
         columns_max: config.ingest.columns_max,
         selection: config.selection(stream),
         anonymiser: config.anonymiser(stream),
+        // Their places are those of their events.
+        reads_future: config.cluster.shards > 1,
         ..sample_options(config)
     }
 }

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use crate::stamp;
 
+/// The code of an event that is stamped too long after its receipt.
+const FUTURE: &str = "future";
+
 /// A line that is no event: why, and where reading stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bad {
@@ -52,10 +55,15 @@ impl Bad {
         let (stamp, received) = (stamp::write(time_us), stamp::write(received_us));
         let allowed = max_future_us / 1_000_000;
         Self::because(
-            "future",
+            FUTURE,
             at,
             format!("stamped {stamp}, more than {allowed} s after its receipt at {received}"),
         )
+    }
+
+    /// Returns whether the line is an event whose time has not come.
+    pub(crate) fn is_future(&self) -> bool {
+        self.reason == FUTURE
     }
 
     /// Refuses an event stamped where functions of time do not reach, such as the year 1 of an

@@ -27,6 +27,8 @@ pub struct ParseOptions {
     pub received_us: i64,
     /// The most that an event may be stamped after `received_us`, in microseconds.
     pub max_future_us: i64,
+    /// Lines that are quarantined as `future` are read, too: each has its event with it.
+    pub reads_future: bool,
     /// The zone of stamps without one; UTC when absent.
     pub tz: Option<TimeZone>,
     /// The year of stamps without one; when absent, that of the last such day before the receipt.
@@ -66,6 +68,7 @@ impl Default for ParseOptions {
             site: None,
             received_us: 0,
             max_future_us: MAX_FUTURE_US,
+            reads_future: false,
             tz: None,
             year: None,
             schema: Vec::new(),

@@ -10,7 +10,9 @@
 //!   `line` and `byte` are places in the source. All rise together.
 
 mod decision;
+mod future;
 mod items;
+mod take;
 mod tally;
 
 use std::borrow::Cow;
@@ -25,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::options::ParseOptions;
 use crate::parsed::Parsed;
-use crate::reader::{Choice, LineReader, ReaderOptions, Taken};
+use crate::reader::{Choice, LineReader, ReaderOptions};
 use crate::select;
 use crate::source::{
     BlockRecords, JsonValues, Multiline, SourceBlock, holds_values, joined, without_bom,
@@ -50,6 +52,7 @@ pub struct Parser {
     detection: Option<Detection>,
     reader: Box<dyn LineReader>,
     options: ReaderOptions,
+    reads_future: bool,
     ordered: bool,
     values: Option<bool>,
     multiline: Option<Multiline>,
@@ -90,6 +93,7 @@ impl Parser {
             reader: format.reader(&readers, Choice::Named),
             format,
             options: readers,
+            reads_future: options.reads_future,
             ordered: options.ordered,
             values: options.values,
             multiline: options.multiline,
@@ -271,67 +275,6 @@ impl Parser {
         self.finish(tally, 1, length)
     }
 
-    /// Takes an item as an event or into quarantine. Returns whether to go on behind it.
-    #[inline]
-    fn take(
-        &mut self,
-        tally: &mut BlockTally,
-        text: LineText<'_>,
-        raw: &[u8],
-        place: (u64, u64),
-    ) -> Result<bool> {
-        let taken = self.reader.take(text, &self.options);
-        self.put(tally, taken, (text, raw), place)
-    }
-
-    /// Counts an item that was taken, or puts it into quarantine. Returns whether to go on.
-    #[inline]
-    fn put(
-        &mut self,
-        tally: &mut BlockTally,
-        taken: Result<Taken, Bad>,
-        (text, raw): (LineText<'_>, &[u8]),
-        place: (u64, u64),
-    ) -> Result<bool> {
-        match taken {
-            Ok(Taken::Header) => tally.add_empty(),
-            Ok(Taken::Event) => {
-                tally.add_event(raw.len());
-                if self.options.selection.raw_line {
-                    self.raw_lines.value(&text.text());
-                }
-            }
-            Err(bad) => {
-                self.quarantine(tally, &bad, text.bytes(), raw, place);
-                if self.stopped_at.is_some() {
-                    return Ok(false);
-                }
-            }
-        }
-        if tally.bytes > self.bytes_max {
-            return Err(self.too_much(tally.count));
-        }
-        Ok(true)
-    }
-
-    /// Puts an item into quarantine; `text` is its part that was read.
-    #[cold]
-    fn quarantine(
-        &mut self,
-        tally: &mut BlockTally,
-        bad: &Bad,
-        text: &[u8],
-        raw: &[u8],
-        place: (u64, u64),
-    ) {
-        let index = self.index + tally.count;
-        self.first_bad_at.get_or_insert(bad.at);
-        if self.ordered {
-            self.stopped_at = Some(index);
-        }
-        tally.add_bad(bad, text, raw, index, place);
-    }
-
     fn tally(&self) -> BlockTally {
         let site_bytes = self.options.site.as_ref().map_or(0, String::len);
         BlockTally::new(site_bytes, self.item_bytes, &self.options.anonymiser)
@@ -358,7 +301,7 @@ impl Parser {
     }
 
     /// Ends a call that has read so many lines and bytes of the source.
-    fn finish(&mut self, tally: BlockTally, lines: u64, bytes: u64) -> Result<Parsed> {
+    fn finish(&mut self, mut tally: BlockTally, lines: u64, bytes: u64) -> Result<Parsed> {
         self.line += lines;
         self.index += tally.count;
         self.byte += bytes;
@@ -372,6 +315,9 @@ impl Parser {
         let sizes = data.map(|data| data.get_slice_memory_size().unwrap_or(usize::MAX));
         if sizes.fold(0, usize::saturating_add) > self.bytes_max {
             return Err(self.too_much(tally.count));
+        }
+        if !tally.future.is_empty() {
+            events = future::divided(&events, self.format.kind(), &mut tally)?;
         }
         Ok(Parsed {
             kind: self.format.kind(),

@@ -187,6 +187,27 @@ impl SharedCatalog {
         Err(unavailable("it changes too often"))
     }
 
+    /// Returns a stream as the cluster has it, or as it would get it with its first event.
+    ///
+    /// # Errors
+    /// [`storage::Error::Overloaded`] if the catalog cannot be read.
+    pub(super) fn stream_to_be(
+        &self,
+        name: &Name,
+        kind: StreamKind,
+    ) -> storage::Result<CatalogStream> {
+        let known = self.known.lock().clone();
+        let stream = known.and_then(|known| known.catalog.stream(name).cloned());
+        Ok(match stream {
+            Some(stream) => stream,
+            None => {
+                let known = self.read()?;
+                let stream = known.catalog.stream(name).cloned();
+                stream.unwrap_or_else(|| self.new_stream(name, kind))
+            }
+        })
+    }
+
     /// Returns the entry of a stream that appears.
     fn new_stream(&self, name: &Name, kind: StreamKind) -> CatalogStream {
         let configured = self.config.shard_key(name.as_str()).ok().flatten();

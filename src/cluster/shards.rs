@@ -42,6 +42,7 @@ use lanes::{Lanes, SentBytes, UnderWay};
 pub(super) use owners::Owners;
 pub(crate) use owners::ToldPosition;
 pub(crate) use send::{PartAnswer, PartRefusal};
+use split::ItemShards;
 pub(crate) use status::{ClusterStatus, SeenShard, ShardInfo};
 use unnamed::UnnamedLanes;
 
@@ -209,16 +210,12 @@ impl Gateway {
             None => ShardKey::shard_of(rand::random(), self.shards),
         };
         let stream = match batch.events.num_rows() {
-            0 => None,
+            0 if batch.quarantine.iter().all(|item| item.event.is_none()) => None,
+            // Its lines are events once their time has come.
+            0 => Some(self.catalog.stream_to_be(&batch.stream, batch.kind)?),
             _ => Some(self.catalog.agree(&mut batch)?),
         };
-        let places = match stream {
-            Some(stream) => {
-                let (events, hot) = (&batch.events, stream.hot_values());
-                stream.shard_key.places(events, self.shards, home, &hot)
-            }
-            None => Vec::new(),
-        };
+        let places = ItemShards::of(&batch, stream.as_ref(), home, self.shards);
         split::split(batch, &places, home, self.shards)
     }
 

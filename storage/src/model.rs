@@ -238,7 +238,7 @@ pub fn arrow_schema(columns: &[Column]) -> SchemaRef {
 }
 
 /// One item that could not be parsed as an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Quarantined {
     /// Rank among the batch's items that get a sequence number (events and quarantined), from 0.
     pub rank: u32,
@@ -254,6 +254,9 @@ pub struct Quarantined {
     pub byte: u64,
     /// The line as it arrived, any bytes.
     pub raw: Vec<u8>,
+    /// The event that the line is once its time has come, as one row: its place among shards is
+    /// that of the line. It is not stored.
+    pub event: Option<RecordBatch>,
 }
 
 /// The items of one request: one journal record, written whole or not at all.

@@ -301,6 +301,7 @@ pub(crate) fn batch(times: &[i64], bad: &[u32], identity: Option<Identity>) -> B
             line: 1,
             byte: 0,
             raw: b"\xff\0raw".to_vec(),
+            event: None,
         })
         .collect();
     Batch {

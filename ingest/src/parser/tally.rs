@@ -18,6 +18,9 @@ pub(super) struct BlockTally {
     /// Events.
     rows: u32,
     pub(super) quarantine: Vec<Quarantined>,
+    /// Rows of the reader that are no events, as their time has not come, each with the index of
+    /// its item in `quarantine`.
+    pub(super) future: Vec<(u32, usize)>,
     pub(super) empty: u64,
     /// All items.
     pub(super) count: u64,
@@ -36,6 +39,7 @@ impl BlockTally {
         Self {
             rows: 0,
             quarantine: Vec::new(),
+            future: Vec::new(),
             empty: 0,
             count: 0,
             bytes: 0,
@@ -56,6 +60,13 @@ impl BlockTally {
     pub(super) fn add_event(&mut self, text_bytes: usize) {
         self.count += 1;
         self.rows += 1;
+        self.bytes += self.event_bytes + text_bytes;
+    }
+
+    /// Counts the row of an item that is quarantined next.
+    pub(super) fn add_future(&mut self, text_bytes: usize) {
+        let row = self.rows + self.future.len() as u32;
+        self.future.push((row, self.quarantine.len()));
         self.bytes += self.event_bytes + text_bytes;
     }
 
@@ -81,6 +92,7 @@ impl BlockTally {
             line,
             byte,
             raw,
+            event: None,
         };
         let text_bytes = item.raw.len() + item.detail.len() + item.reason.len();
         self.count += 1;

@@ -1,3 +1,4 @@
+mod future;
 mod items;
 
 use std::path::PathBuf;

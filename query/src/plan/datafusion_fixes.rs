@@ -37,7 +37,7 @@ pub(crate) use interval_casts::hide_lossy_casts;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Turns off the settings that produce wrong answers.
+/// Turns off the settings that produce wrong answers, or refuse right questions.
 pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
     // A bound found by one `min` or `max` prunes rows that another one has not seen yet, if that
     // other one has met only nulls so far or is of an expression
@@ -47,6 +47,10 @@ pub(crate) fn without_wrong(mut config: SessionConfig) -> SessionConfig {
     optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     // A limit that is pushed below a window leaves out the row that `lag` reads in the other order.
     optimizer.enable_window_limits = false;
+    // A field of a structure within a function, beside the field itself and another one, is looked
+    // for under a name that no projection gives, as in
+    // `SELECT date_trunc('hour', t.s['a']), t.s['a'], sum(t.s['b']) FROM t GROUP BY 1, 2`.
+    optimizer.enable_leaf_expression_pushdown = false;
     config
 }
 

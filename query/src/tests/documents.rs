@@ -339,13 +339,28 @@ async fn assert_months(fixture: &Fixture, expected: &Counts) {
         ("monthly", "monthly_documents", "monthly"),
     ];
     for (level, documents, total) in pairs {
-        let level = format!(
+        let of_level = format!(
             "SELECT bucket AS d, host, path, hits AS n FROM pages.{level} ORDER BY 1, 2, 3"
         );
-        let documents = format!(
+        let of_documents = format!(
             "SELECT metadata['date'] AS d, metadata['host'] AS host, metadata['path'] AS path, {total} AS n \
              FROM pages.{documents} ORDER BY 1, 2, 3"
         );
-        assert_eq!(fixture.rows(&documents).await, fixture.rows(&level).await);
+        assert_eq!(
+            fixture.rows(&of_documents).await,
+            fixture.rows(&of_level).await
+        );
+        let of_level = format!(
+            "SELECT date_trunc('month', bucket) AS m, bucket AS d, sum(length(path)) AS n \
+             FROM pages.{level} GROUP BY 1, 2 ORDER BY 1, 2"
+        );
+        let of_documents = format!(
+            "SELECT date_trunc('month', a.metadata['date']) AS m, a.metadata['date'] AS d, \
+             sum(length(a.metadata['path'])) AS n FROM pages.{documents} a GROUP BY 1, 2 ORDER BY 1, 2"
+        );
+        assert_eq!(
+            fixture.rows(&of_documents).await,
+            fixture.rows(&of_level).await
+        );
     }
 }

@@ -81,6 +81,8 @@ struct Cluster {
     alone: Store,
     gateways: Vec<SharedCatalog>,
     random: SmallRng,
+    /// The time of the next attempt.
+    now_us: i64,
 }
 
 fn opened(shard: Option<u16>) -> (TempDir, Store) {
@@ -126,6 +128,7 @@ impl Cluster {
             alone,
             gateways: (0..GATEWAYS).map(gateway).collect(),
             random,
+            now_us: RECEIVED_US,
         }
     }
 
@@ -138,21 +141,20 @@ impl Cluster {
             let stream = Name::new("s").expect("a name");
             let known = gateway.stream(&stream);
             let columns = known.map(|known| known.columns).unwrap_or_default();
-            let mut batch = parsed(columns, lines, identity);
+            let mut batch = parsed(columns, lines, identity, self.now_us);
             let Ok(agreed) = gateway.agree(&mut batch) else {
                 continue;
             };
             if !is_alone {
                 // The store alone decides about columns in the same order.
                 let columns = crate::intake::stream_schema(&self.alone.snapshot(), &stream);
-                let whole = parsed(columns, lines, identity);
+                let whole = parsed(columns, lines, identity, self.now_us);
                 let alone = self.alone.write(whole, WriteConcern::ACKNOWLEDGED);
                 assert!(!alone.expect("taken").duplicate);
                 is_alone = true;
             }
             let home = ShardKey::home(identity, SHARDS);
-            let hot = agreed.hot_values();
-            let places = agreed.shard_key.places(&batch.events, SHARDS, home, &hot);
+            let places = ItemShards::of(&batch, Some(&agreed), home, SHARDS);
             let mut parts = split(batch, &places, home, SHARDS).expect("divided");
             let mut acks = Vec::new();
             let all = parts.len();
@@ -172,21 +174,32 @@ impl Cluster {
             if acks.len() == all {
                 return acks;
             }
+            if self.now_us < RECEIVED_US {
+                self.now_us += self.random.random_range(0..40_000_000);
+            }
         }
     }
 
-    /// Returns the rows of some stores, sorted.
+    /// Returns the rows of the stream in some stores, sorted.
     fn rows<'a>(stores: impl IntoIterator<Item = &'a Store>) -> Vec<BTreeMap<String, String>> {
+        let has_stream = |store: &&Store| store.snapshot().streams().contains_key("s");
+        Self::asked(
+            stores.into_iter().filter(has_stream),
+            "SELECT *, to_unixtime(time) AS second FROM s",
+        )
+    }
+
+    /// Returns the answers of some stores, sorted.
+    fn asked<'a>(
+        stores: impl IntoIterator<Item = &'a Store>,
+        sql: &str,
+    ) -> Vec<BTreeMap<String, String>> {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let runtime = wiring::runtime().expect("a runtime");
         let mut rows = Vec::new();
         for store in stores {
-            if !store.snapshot().streams().contains_key("s") {
-                continue;
-            }
             let asked = async {
                 let system = Arc::new(StoreInfo::default());
-                let sql = "SELECT * FROM s";
                 let answer = engine.sql(store.snapshot(), system, sql, None).await;
                 let mut stream = answer.expect("an answer").stream;
                 while let Some(batch) = stream.next().await {
@@ -230,17 +243,23 @@ fn taken(store: &Store, part: EncodedBatch) -> Ack {
     told.recv().expect("an answer").expect("stored")
 }
 
-fn parsed(columns: Vec<storage::Column>, lines: &str, identity: &Identity) -> Batch {
+fn parsed(
+    columns: Vec<storage::Column>,
+    lines: &str,
+    identity: &Identity,
+    received_us: i64,
+) -> Batch {
     let stream = Name::new("s").expect("a name");
     let mut parser = Parser::new(ParseOptions {
         format: "json".parse().expect("a format"),
         columns_max: 6,
-        received_us: RECEIVED_US,
+        received_us,
+        reads_future: true,
         schema: columns,
         ..ParseOptions::default()
     });
     let origin = BatchOrigin {
-        received_us: RECEIVED_US,
+        received_us,
         kind: Some(StreamKind::Documents),
         stream,
         source: "test".into(),
@@ -257,22 +276,46 @@ fn lines(random: &mut SmallRng) -> String {
             continue;
         }
         let time = 1_700_000_000 + random.random_range(0..20_000);
-        let mut fields = vec![format!("\"time\":{time}")];
-        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            let value = match random.random_range(0..14) {
-                0..=3 => random.random_range(0..3).to_string(),
-                4 => "0.5".to_owned(),
-                5 => "1.0".to_owned(),
-                6 => "\"x\"".to_owned(),
-                7 => "true".to_owned(),
-                8 => "9007199254740993".to_owned(),
-                _ => continue,
-            };
-            fields.push(format!("\"{name}\":{value}"));
-        }
-        lines += &format!("{{{}}}\n", fields.join(","));
+        lines += &line(random, time);
     }
     lines
+}
+
+fn line(random: &mut SmallRng, time: i64) -> String {
+    let mut fields = vec![format!("\"time\":{time}")];
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let value = match random.random_range(0..14) {
+            0..=3 => random.random_range(0..3).to_string(),
+            4 => "0.5".to_owned(),
+            5 => "1.0".to_owned(),
+            6 => "\"x\"".to_owned(),
+            7 => "true".to_owned(),
+            8 => "9007199254740993".to_owned(),
+            _ => continue,
+        };
+        fields.push(format!("\"{name}\":{value}"));
+    }
+    format!("{{{}}}\n", fields.join(","))
+}
+
+/// Returns the identity of the batch of a number: a key, or the next range of a source.
+fn identity(random: &mut SmallRng, number: usize, to: &mut u64) -> Identity {
+    match random.random_range(0..2) {
+        0 => Identity::Key {
+            key: format!("k{number}"),
+            body_hash: 7,
+        },
+        _ => {
+            let from = *to;
+            *to += 100;
+            Identity::Range {
+                producer: "p".to_owned(),
+                from,
+                to: *to,
+                content: *to,
+            }
+        }
+    }
 }
 
 fn history(seed: u64) -> (usize, usize) {
@@ -281,22 +324,7 @@ fn history(seed: u64) -> (usize, usize) {
     let (mut to, mut quarantined, mut again) = (0, 0, 0);
     for n in 0..random.random_range(1..10) {
         let lines = lines(&mut random);
-        let identity = match random.random_range(0..2) {
-            0 => Identity::Key {
-                key: format!("k{n}"),
-                body_hash: 7,
-            },
-            _ => {
-                let from = to;
-                to += 1 + lines.len() as u64;
-                Identity::Range {
-                    producer: "p".to_owned(),
-                    from,
-                    to,
-                    content: to,
-                }
-            }
-        };
+        let identity = identity(&mut random, n, &mut to);
         let acks = cluster.send(&lines, &identity);
         let [items, bad] = [0, 1].map(|which| {
             let of = |ack: &Ack| [ack.accepted + ack.quarantined, ack.quarantined][which];
@@ -344,6 +372,51 @@ fn batches_of_several_gateways_count_once_and_agree_on_columns() {
     assert!(again > 0, "parts are sent again");
 }
 
+#[test]
+fn a_line_counts_once_whose_time_comes_between_attempts() {
+    let mut both = [0, 0];
+    for seed in 0..60 {
+        let mut cluster = Cluster::new(seed);
+        let mut random = SmallRng::seed_from_u64(seed);
+        let (mut time, mut to) = (1_700_000_000, 0);
+        for n in 0..random.random_range(1..10) {
+            // The time of some of these lines comes between the attempts.
+            cluster.now_us =
+                (time + random.random_range(0..60)) * 1_000_000 - ingest::MAX_FUTURE_US;
+            let mut lines = String::new();
+            for _ in 0..random.random_range(0..12) {
+                time += 7;
+                lines += &line(&mut random, time);
+            }
+            let identity = identity(&mut random, n, &mut to);
+            let acks = cluster.send(&lines, &identity);
+            let items: u64 = acks.iter().map(|ack| ack.accepted + ack.quarantined).sum();
+            assert_eq!(items, lines.lines().count() as u64, "seed {seed}");
+        }
+        let events = Cluster::rows(&cluster.shards);
+        let raws = Cluster::asked(
+            &cluster.shards,
+            "SELECT arrow_cast(raw, 'Utf8') AS raw FROM system.quarantine",
+        );
+        let of_event = |row: &BTreeMap<String, String>| {
+            let second: f64 = row["second"].parse().expect("a number");
+            second as i64
+        };
+        let of_raw = |row: &BTreeMap<String, String>| {
+            let line: String = serde_json::from_str(&row["raw"]).expect("a text");
+            let line: Value = serde_json::from_str(&line).expect("a line");
+            line["time"].as_i64().expect("a time")
+        };
+        let mut times: Vec<i64> = events.iter().map(of_event).collect();
+        times.extend(raws.iter().map(of_raw));
+        times.sort_unstable();
+        let all: Vec<i64> = (1_700_000_007..=time).step_by(7).collect();
+        assert_eq!(times, all, "seed {seed}");
+        both = [both[0] + events.len(), both[1] + raws.len()];
+    }
+    assert!(both.iter().all(|number| *number > 100), "{both:?}");
+}
+
 fn small(events: usize, bad: &BTreeSet<u32>) -> Batch {
     let times = arrow::array::TimestampMicrosecondArray::from_iter_values(0..events as i64);
     let times: arrow::array::ArrayRef = Arc::new(times.with_timezone("UTC"));
@@ -369,6 +442,7 @@ fn small(events: usize, bad: &BTreeSet<u32>) -> Batch {
                 line: 0,
                 byte: 0,
                 raw: Vec::new(),
+                event: None,
             })
             .collect(),
         identity: None,
@@ -381,6 +455,7 @@ proptest! {
     fn a_division_has_each_item_once_and_in_order(
         places in prop::collection::vec(0..SHARDS, 0..30),
         bad in prop::collection::btree_set(0_u32..40, 0..10),
+        bad_places in prop::collection::vec(prop::option::of(0..SHARDS), 10),
         home in 0..SHARDS,
         identity in 0..3,
     ) {
@@ -409,6 +484,8 @@ proptest! {
             }).collect::<Vec<_>>()
         };
         let all = order(&batch);
+        let of_bad = bad_places.iter().take(bad.len()).map(|place| place.unwrap_or(home));
+        let places = ItemShards { events: places, quarantine: of_bad.collect() };
         let parts = split(batch.clone(), &places, home, SHARDS).expect("divided");
         let mut found = Vec::new();
         for (shard, part) in &parts {
@@ -417,7 +494,13 @@ proptest! {
             let positions = own.iter().map(|item| all.iter().position(|i| i == item));
             prop_assert!(positions.is_sorted());
             for (kind, number) in &own {
-                let place = if *kind == 1 { home } else { places[*number as usize] };
+                let place = match kind {
+                    1 => {
+                        let of = |rank: &u32| i64::from(*rank) == *number;
+                        places.quarantine[bad.iter().position(of).expect("a bad line")]
+                    }
+                    _ => places.events[*number as usize],
+                };
                 prop_assert_eq!(place, *shard);
             }
             prop_assert_eq!(&part.identity, &batch.identity);

@@ -145,6 +145,7 @@ prop_compose! {
                 line: numbers.1,
                 byte: numbers.2,
                 raw: raw.clone(),
+                event: None,
             })
             .collect();
         let stream = Name::new("some_stream").expect("a name");

@@ -1,8 +1,11 @@
 //! The events of a stream are on the shards that its key names, and nowhere twice.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::{Value, json};
 
 use super::{SHARDS, ShardedServers, lines, number, own_events, places, rows};
+use crate::support::line;
 
 /// Without a key of their own, access logs are divided by `site, path`, other streams by `batch`.
 const KEYS: [(&str, &str); 4] = [
@@ -102,6 +105,31 @@ fn assert_told(all: &ShardedServers) {
     }
 }
 
+/// Checks that lines whose time has not come are on the shards of their hosts' events.
+#[track_caller]
+fn assert_future_placed(all: &ShardedServers, stream: &str) {
+    let hour = Duration::from_secs(3600);
+    let later = (SystemTime::now() + hour).duration_since(UNIX_EPOCH);
+    let later = later.expect("a time after 1970").as_secs() as i64;
+    let placed = places(all.at(0), stream, "host");
+    let of_host = |host| format!("web:80 {}", line(host, later, "/", 200, 1));
+    let body: String = placed.keys().map(|host| of_host(host)).collect();
+    let answer = all
+        .at(1)
+        .ingest(&format!("{stream}?format=vhost_combined"), &body);
+    assert_eq!(answer["quarantined"], placed.len(), "{answer}");
+    let kept = "SELECT server, arrow_cast(raw, 'Utf8') AS raw FROM system.quarantine";
+    let kept = rows(all.at(0), kept);
+    assert_eq!(kept.len(), placed.len());
+    for row in kept {
+        let server = row["server"].as_str().expect("a server");
+        let shard = (1..SHARDS).find(|shard| all.url(*shard) == server);
+        let line = row["raw"].as_str().expect("a line");
+        let host = line.split(' ').nth(1).expect("a host");
+        assert_eq!(placed[host], [shard.unwrap_or(0)], "{row}");
+    }
+}
+
 #[test]
 fn every_event_is_on_the_shard_that_the_key_names() {
     let all = ShardedServers::start(&KEYS);
@@ -121,6 +149,7 @@ fn every_event_is_on_the_shard_that_the_key_names() {
         assert_eq!(own, (REQUESTS * LINES) as u64, "{stream}");
     }
     assert_placed(&all, "by_host", "host", &[]);
+    assert_future_placed(&all, "by_host");
     assert_placed(&all, "web", "site || ' ' || path", &[]);
     assert_placed(&all, "by_hot", "path", &["/"]);
     assert_placed(&all, "by_time", "date_trunc('hour', time)", &[]);

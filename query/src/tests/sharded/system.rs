@@ -28,6 +28,7 @@ fn quarantine(store: &Fixture, raws: &[&str]) {
         line: 1,
         byte: 0,
         raw: raw.as_bytes().to_vec(),
+        event: None,
     });
     let batch = Batch {
         stream: Name::new("access").expect("a name"),
