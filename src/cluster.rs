@@ -165,6 +165,11 @@ impl Peers {
 pub(crate) struct MissingPeers<'a>(Vec<(&'a PeerPlace, GonePeer)>);
 
 impl MissingPeers<'_> {
+    /// Returns whether none is gone.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns whether the question may have all peers soon: each that is gone has a shard that may
     /// be on its way to another node.
     pub(crate) fn are_awaited(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The way of listeners to answers: questions over the present state of the store.
 
+use std::mem;
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
@@ -102,7 +103,8 @@ impl Serving {
 
     /// Asks a question over a state of the store and the present ones of the peers, in the session
     /// of a client with the settings of `base`. While a shard that it needs is on its way to
-    /// another node, it waits and asks again.
+    /// another node, it waits and asks again; so it does, once, where a peer fails that has told
+    /// its state.
     ///
     /// # Errors
     /// The errors of `ask`.
@@ -122,7 +124,7 @@ impl Serving {
         };
         let store = &snapshot.manifest().store_id;
         let mut patience = pin!(self.patience(session.time_max));
-        let mut is_patient = !session.partial;
+        let (mut is_patient, mut may_fail) = (!session.partial, true);
         loop {
             // A question that can be asked but once waits before, though it may not need them all.
             let again = question.again();
@@ -131,10 +133,16 @@ impl Serving {
                 false => peers.states(store).await,
             };
             client.show(&mut session.viewer, &states);
-            let awaited = is_patient && missing.are_awaited();
+            let (awaited, has_all) = (is_patient && missing.are_awaited(), missing.is_empty());
             let sources = own.clone().with_peers(states, missing.gone());
             match (ask(sources, session.clone(), question).await, again) {
                 (Err(query::Error::Peer { .. }), Some(again)) if awaited => question = again,
+                (Err(query::Error::Peer { .. }), Some(again))
+                    if has_all && mem::take(&mut may_fail) =>
+                {
+                    question = again;
+                    continue;
+                }
                 (asked, _) => return asked,
             }
             is_patient = tokio::select! {
@@ -170,7 +178,7 @@ impl Serving {
             let parameters = parameters.clone();
             async move {
                 let asked = self.engine.ask(sources, &session, question, parameters);
-                asked.await
+                self.begun(asked.await?).await
             }
         };
         self.over_all(asked_by, question, ask).await
@@ -207,9 +215,18 @@ impl Serving {
             let asked = self
                 .engine
                 .ask(sources, &session, question, Parameters::None);
-            asked.await
+            self.begun(asked.await?).await
         };
         self.over_all((client, snapshot, base), question, ask).await
+    }
+
+    /// Waits for the first rows of an answer where peers may fail: until then it can be asked for
+    /// again.
+    async fn begun(&self, answer: Answer) -> query::Result<Answer> {
+        match self.peers {
+            Some(_) => answer.begun().await,
+            None => Ok(answer),
+        }
     }
 
     /// Starts a question of the server itself, which sees all streams.

@@ -57,6 +57,7 @@ impl Answer {
             schema: plan.schema(),
             stream: AnswerStream {
                 running: Some((rows, admitted)),
+                first: None,
                 catalog,
                 bytes: 0,
             },
@@ -67,6 +68,15 @@ impl Answer {
                 incomplete,
             },
         }
+    }
+
+    /// Waits for the first rows.
+    ///
+    /// # Errors
+    /// The first item of the stream, if it is one.
+    pub async fn begun(mut self) -> Result<Self> {
+        self.stream.first = self.stream.next().await.transpose()?;
+        Ok(self)
     }
 
     /// Returns the statistics so far; complete once the stream has ended.
@@ -131,6 +141,8 @@ impl QueryStatsHandle {
 pub struct AnswerStream {
     /// `None` once the rows have ended, failed or were stopped.
     running: Option<(Driven, Admitted)>,
+    /// Rows that were awaited before the others are read.
+    first: Option<RecordBatch>,
     /// Names of tables and columns for the hints of errors.
     catalog: Arc<Catalog>,
     /// Bytes returned so far.
@@ -186,6 +198,9 @@ impl Stream for AnswerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
+        if let Some(batch) = this.first.take() {
+            return Poll::Ready(Some(Ok(batch)));
+        }
         let Some((rows, admitted)) = &mut this.running else {
             return Poll::Ready(None);
         };
