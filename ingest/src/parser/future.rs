@@ -1,8 +1,11 @@
-//! Lines whose time has not come: a reader takes them behind its events, and their items get the
-//! rows.
+//! Lines whose time has not come: a reader takes them among its events, and the quarantined items
+//! get their rows.
 //!
-//! A line that is sent again may be an event then. Where events have places by their values, it
-//! must have had the same place before.
+//! A line that is sent again may be an event then. Where events have places by their values, the
+//! quarantined line must have had the place of the event.
+//!
+//! Until the rows are divided they count as others do: in a block whose documents have more fields
+//! than columns, a field of such a line may take the place of one that comes after it.
 
 use std::mem;
 
