@@ -201,10 +201,11 @@ fn real_logs(choose: impl Fn(&str) -> bool) {
         case.after_one_import();
         let is_full = std::env::var_os("LOGMILL_FULL").is_some();
         let in_pieces = is_full || case.content.len() <= LARGE_BYTES;
-        if is_full || (in_pieces && number % 2 == 0) {
+        let is_turn_of = |order| is_full || (in_pieces && number % 2 == order);
+        if is_turn_of(0) {
             case.after_pieces("forward", false);
         }
-        if is_full || (in_pieces && number % 2 == 1) {
+        if is_turn_of(1) {
             case.after_pieces("backward", true);
         }
         println!(

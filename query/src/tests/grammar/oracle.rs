@@ -49,8 +49,11 @@ impl Oracle {
         let rules = Optimizer::new().rules.into_iter();
         let rules = rules.filter(|rule| RULES.contains(&rule.name())).collect();
         let physical = datafusion_fixes::physical_rules().into_iter();
-        let moves = |rule: &str| rule.starts_with("FilterPushdown") || rule == "ProjectionPushdown";
-        let physical = physical.filter(|rule| !moves(rule.name())).collect();
+        let saves_work = |rule: &str| {
+            rule.starts_with("FilterPushdown")
+                || ["ProjectionPushdown", "LimitAggregation"].contains(&rule)
+        };
+        let physical = physical.filter(|rule| !saves_work(rule.name())).collect();
         let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_default_features()
