@@ -28,8 +28,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use query::{GonePeer, Peer, PeerTables};
 use serde::{Deserialize, Serialize};
+use storage::Snapshot;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::config::Config;
 use crate::failure::Result;
@@ -63,6 +65,17 @@ const BATCHES: &str = "/api/v1/cluster/batches";
 /// Path of the ordered sources that the store of a server knows.
 const SOURCES: &str = "/api/v1/cluster/sources";
 
+/// A request for a state.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SnapshotRequest {
+    /// The version of the tables that the server knows.
+    #[serde(default)]
+    pub(crate) known: Option<String>,
+    /// The tokens of states that it gives back.
+    #[serde(default)]
+    pub(crate) given_back: Vec<String>,
+}
+
 /// A state that a server holds for another one, as it tells it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PeerSnapshot {
@@ -70,7 +83,32 @@ pub(crate) struct PeerSnapshot {
     pub(crate) token: String,
     /// The id of the store.
     pub(crate) store: String,
-    pub(crate) tables: PeerTables,
+    /// Exclusive end of the sequence numbers of its events.
+    pub(crate) end_seq: u64,
+    /// The version of the tables: other tables have another one.
+    pub(crate) version: String,
+    /// The tables; `None` if the server knows this version.
+    pub(crate) tables: Option<PeerTables>,
+}
+
+impl PeerSnapshot {
+    /// Returns a state for a server that knows the tables of version `known`.
+    pub(crate) fn of(
+        snapshot: &Snapshot,
+        tables: PeerTables,
+        token: String,
+        known: Option<&str>,
+    ) -> Self {
+        let text = serde_json::to_vec(&tables).expect("BUG: tables are JSON");
+        let version = format!("{:032x}", xxh3_128(&text));
+        Self {
+            token,
+            store: snapshot.manifest().store_id.clone(),
+            end_seq: snapshot.next_seq(),
+            tables: (known != Some(&*version)).then_some(tables),
+            version,
+        }
+    }
 }
 
 /// The peers of this server.

@@ -16,13 +16,12 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use zeroize::Zeroizing;
 
+use super::STATE_WITHIN;
 use super::connect::PeerConnector;
-use super::state::PeerState;
-use super::{PeerSnapshot, SNAPSHOTS, STATE_WITHIN};
+use super::state::KnownStates;
 
 /// Time after which a connection without a request is closed: a server closes it after ten
 /// seconds, and a request that is on its way then is lost.
@@ -32,11 +31,11 @@ const SILENT_MAX: Duration = Duration::from_millis(500);
 /// Time for the answer to that.
 const HEALTH_WITHIN: Duration = Duration::from_millis(500);
 /// Time for a call that nobody waits for.
-const BACKGROUND_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const BACKGROUND_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum bytes of a state's tables.
 const STATE_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of the body of an error, or of one that says nothing.
-const SHORT_BYTES_MAX: usize = 64 << 10;
+pub(super) const SHORT_BYTES_MAX: usize = 64 << 10;
 
 /// The way to all peers.
 #[derive(Clone)]
@@ -62,6 +61,7 @@ impl PeerHttp {
             url: url.trim_end_matches('/').to_owned(),
             token,
             http: self.clone(),
+            states: KnownStates::default(),
         })
     }
 }
@@ -71,6 +71,8 @@ pub(super) struct PeerServer {
     url: String,
     token: Option<SecretString>,
     http: PeerHttp,
+    /// Its tables, and the states of it that are spent.
+    pub(super) states: KnownStates,
 }
 
 /// The reason for which a peer does not answer as it should, as a clause.
@@ -216,45 +218,6 @@ impl PeerServer {
         read.map_err(CallFailure::Unknown)
     }
 
-    /// Asks for the present state. An answer that comes too late is given back.
-    ///
-    /// # Errors
-    /// If the peer does not tell it in time.
-    pub(super) async fn state(self: &Arc<Self>) -> Result<PeerState, NoAnswer> {
-        let (tell, told) = oneshot::channel();
-        let this = Arc::clone(self);
-        self.runtime().spawn(async move {
-            let told = timeout(BACKGROUND_WITHIN, this.ask_state()).await;
-            // Nobody waits any more: the state is dropped, which gives it back.
-            let _late = tell.send(told.unwrap_or_else(|_| Err(NoAnswer::Gone(late()))));
-        });
-        match timeout(STATE_WITHIN, told).await {
-            Ok(Ok(told)) => told,
-            Ok(Err(_)) => Err(NoAnswer::Refused("this server is stopping".to_owned())),
-            Err(_) => Err(NoAnswer::Gone(late())),
-        }
-    }
-
-    async fn ask_state(self: &Arc<Self>) -> Result<PeerState, NoAnswer> {
-        let answer = self.reach(Method::POST, SNAPSHOTS, Bytes::new()).await?;
-        let told: PeerSnapshot = read_json(answer).await.map_err(NoAnswer::Refused)?;
-        Ok(PeerState::new(Arc::clone(self), told))
-    }
-
-    /// Gives a state back in the background. If that fails, the state expires.
-    pub(super) fn give_back(self: &Arc<Self>, path: String) {
-        let this = Arc::clone(self);
-        self.runtime().spawn(async move {
-            let called = async {
-                let answer = this.call(Method::DELETE, &path, Bytes::new()).await?;
-                whole(answer, SHORT_BYTES_MAX).await
-            };
-            if let Ok(Err(why)) = timeout(BACKGROUND_WITHIN, called).await {
-                tracing::debug!(peer = this.name(), why, "a state was not given back");
-            }
-        });
-    }
-
     /// Waits for `work` while the peer lives: when nothing comes of it, the peer is asked.
     ///
     /// # Errors
@@ -300,7 +263,9 @@ fn bearer(token: &SecretString) -> HeaderValue {
     value
 }
 
-async fn read_json<T: DeserializeOwned>(answer: Response<Incoming>) -> Result<T, String> {
+pub(super) async fn read_json<T: DeserializeOwned>(
+    answer: Response<Incoming>,
+) -> Result<T, String> {
     let text = whole(answer, STATE_BYTES_MAX).await?;
     serde_json::from_slice(&text).map_err(|e| {
         format!("its answer cannot be read ({e}): let all servers have one version of logmill")
@@ -308,7 +273,7 @@ async fn read_json<T: DeserializeOwned>(answer: Response<Incoming>) -> Result<T,
 }
 
 /// Reads a body to its end: otherwise its connection could not be used again.
-async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, String> {
+pub(super) async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, String> {
     let read = to_bytes(Body::new(answer.into_body()), bytes_max).await;
     read.map_err(|e| broken(&e))
 }
@@ -318,7 +283,7 @@ pub(super) fn broken(error: &(dyn Error + 'static)) -> String {
     format!("its answer broke off: {}", cause(error))
 }
 
-fn late() -> String {
+pub(super) fn late() -> String {
     format!("it does not answer within {} ms", STATE_WITHIN.as_millis())
 }
 

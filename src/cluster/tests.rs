@@ -9,9 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// The behaviour of a server: the bytes of its answer to a first line, or silence.
+/// The behaviour of a server: the bytes of its answer to a request, or silence. It gets the first
+/// line of a request, and its body in the next line.
 pub(super) type Behaviour = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
-/// The first lines of the requests that a server got.
+/// The requests that a server got, in the same form.
 pub(super) type Heard = Arc<Mutex<Vec<String>>>;
 
 fn answer(status: &str, body: &str) -> String {
@@ -20,10 +21,16 @@ fn answer(status: &str, body: &str) -> String {
 }
 
 fn state_of(store: &str) -> String {
+    state_with(store, "t1", ("v1", Some(PeerTables::default())))
+}
+
+fn state_with(store: &str, token: &str, tables: (&str, Option<PeerTables>)) -> String {
     let told = PeerSnapshot {
-        token: "t1".to_owned(),
+        token: token.to_owned(),
         store: store.to_owned(),
-        tables: PeerTables::default(),
+        end_seq: 0,
+        version: tables.0.to_owned(),
+        tables: tables.1,
     };
     answer("200 OK", &serde_json::to_string(&told).expect("JSON"))
 }
@@ -38,7 +45,7 @@ pub(super) fn peer_with(store: &str, to_requests: Option<&str>) -> Behaviour {
     })
 }
 
-/// Reads a request; returns its first line.
+/// Reads a request; returns its first line, and its body in the next one.
 async fn read_request(socket: &mut TcpStream) -> Option<String> {
     let (mut read, mut piece) = (Vec::new(), [0; 4096]);
     loop {
@@ -49,10 +56,9 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
             let length = head.split("content-length: ").nth(1);
             let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
             if body.len() >= length.unwrap_or(0) {
-                return String::from_utf8_lossy(&read)
-                    .lines()
-                    .next()
-                    .map(str::to_owned);
+                let text = String::from_utf8_lossy(&read);
+                let (head, body) = text.split_once("\r\n\r\n")?;
+                return Some(format!("{}\n{body}", head.lines().next()?));
             }
         }
     }
@@ -137,6 +143,81 @@ async fn a_state_is_asked_for_read_and_given_back() {
     wait_for(&heard, "DELETE /api/v1/cluster/snapshots/t1 ").await;
     wait_for(&heard, "POST /api/v1/cluster/snapshots ").await;
     wait_for(&heard, "POST /api/v1/cluster/requests?snapshot=t1 ").await;
+}
+
+fn tables_of(stream: &str) -> PeerTables {
+    let columns = query::StreamColumns {
+        kind: storage::StreamKind::Access,
+        columns: Vec::new(),
+    };
+    let name = storage::Name::new(stream).expect("a name");
+    PeerTables {
+        streams: [(name, columns)].into(),
+        ..PeerTables::default()
+    }
+}
+
+#[test]
+fn a_server_tells_tables_in_another_version_than_the_known_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = storage::Store::open(dir.path(), storage::Options::default());
+    let snapshot = store.expect("a store").snapshot();
+    let told = |stream, known: Option<&str>| {
+        PeerSnapshot::of(&snapshot, tables_of(stream), "t1".to_owned(), known)
+    };
+    let first = told("a", None);
+    assert_eq!(first.tables, Some(tables_of("a")));
+    let version = first.version.as_str();
+    assert_eq!(told("a", Some(version)).tables, None);
+    assert_eq!(told("a", Some("v1")).tables, Some(tables_of("a")));
+    let other = told("b", Some(version));
+    assert_eq!(other.tables, Some(tables_of("b")));
+    assert_ne!(other.version, version);
+}
+
+#[tokio::test]
+async fn tables_are_told_where_they_have_changed_and_a_request_gives_states_back() {
+    let asked = Mutex::new(0);
+    let (url, heard) = serve(Box::new(move |request| {
+        if !request.starts_with("POST") {
+            return None;
+        }
+        *asked.lock() += 1;
+        Some(match *asked.lock() {
+            1 => state_with("s1", "t1", ("v1", Some(tables_of("a")))),
+            2 => state_with("s1", "t2", ("v1", None)),
+            3 => answer("503 Service Unavailable", "{}"),
+            4 => state_with("s1", "t4", ("v2", Some(tables_of("b")))),
+            _ => state_with("s1", "t5", ("v3", None)),
+        })
+    }))
+    .await;
+    let all = peers(&[&url]);
+    let told = async || {
+        let (states, missing) = all.states("s0").await;
+        let tables = states.first().map(|state| Arc::clone(state.tables()));
+        (tables, missing.gone().pop().map(|gone| gone.why))
+    };
+    let first = told().await.0.expect("tables");
+    assert_eq!(*first, tables_of("a"));
+    let again = told().await.0.expect("tables");
+    assert!(Arc::ptr_eq(&first, &again), "one copy of them");
+    assert_eq!(told().await.0, None, "it refuses");
+    assert_eq!(*told().await.0.expect("tables"), tables_of("b"));
+    let why = told().await.1.expect("a version that nobody knows");
+    assert!(why.starts_with("it has not told its tables"), "{why}");
+    let body = |request: &String| request.split_once('\n').map(|(_, body)| body.to_owned());
+    let bodies: Vec<String> = heard.lock().iter().filter_map(body).collect();
+    let expected = [
+        r#"{"known":null,"given_back":[]}"#,
+        r#"{"known":"v1","given_back":["t1"]}"#,
+        r#"{"known":"v1","given_back":["t2"]}"#,
+        // The request before has failed.
+        r#"{"known":"v1","given_back":["t2"]}"#,
+        r#"{"known":"v2","given_back":["t4"]}"#,
+    ];
+    assert_eq!(bodies[..5], expected);
+    wait_for(&heard, "DELETE /api/v1/cluster/snapshots/t5 ").await;
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ impl Serving {
             let positions = Positions {
                 own,
                 peers: peers
-                    .map(|peer| (peer.name().to_owned(), peer.tables().end_seq))
+                    .map(|peer| (peer.name().to_owned(), peer.end_seq()))
                     .collect(),
             };
             let none = Parameters::None;

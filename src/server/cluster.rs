@@ -25,7 +25,7 @@ use super::app::App;
 use super::login::no_store;
 use super::status::Who;
 use super::{answer, body};
-use crate::cluster::PeerSnapshot;
+use crate::cluster::{PeerSnapshot, SnapshotRequest};
 use crate::failure::Class;
 use snapshots::HELD_MAX;
 
@@ -50,23 +50,35 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/cluster/sources", get(shard::sources))
 }
 
-/// `POST /api/v1/cluster/snapshots`: holds the present state of the store for the client.
-async fn hold(State(app): State<Arc<App>>, who: Who) -> Response {
+/// `POST /api/v1/cluster/snapshots`: holds the present state of the store for the client, and takes
+/// back those that it names.
+async fn hold(State(app): State<Arc<App>>, who: Who, body: Body) -> Response {
+    let asked = match body::whole(body, REQUEST_BYTES_MAX).await {
+        Some(text) if text.is_empty() => Ok(SnapshotRequest::default()),
+        Some(text) => serde_json::from_slice::<SnapshotRequest>(&text).map_err(|e| e.to_string()),
+        None => Err(format!("it has more than {REQUEST_BYTES_MAX} bytes")),
+    };
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(why) => {
+            let why = format!("the request for a state cannot be read: {why}");
+            let hint = "let all servers have one version of logmill";
+            return answer::of_class(Class::Invalid, &why, Some(hint));
+        }
+    };
+    for token in &asked.given_back {
+        app.snapshots.give_back(who.name(), token);
+    }
     let snapshot = app.serving.store.snapshot();
     let tables = PeerTables::of(&snapshot, &who.viewer(&snapshot));
-    let store = snapshot.manifest().store_id.clone();
-    let Some(token) = app.snapshots.hold(who.name(), snapshot) else {
+    let Some(token) = app.snapshots.hold(who.name(), Arc::clone(&snapshot)) else {
         return answer::of_class(
             Class::TooMany,
             &format!("{HELD_MAX} states of the store are held for this account"),
             Some("give some back: DELETE /api/v1/cluster/snapshots/TOKEN"),
         );
     };
-    let told = PeerSnapshot {
-        token,
-        store,
-        tables,
-    };
+    let told = PeerSnapshot::of(&snapshot, tables, token, asked.known.as_deref());
     let mut response = answer::json(StatusCode::OK, &told);
     no_store(&mut response);
     response

@@ -9,8 +9,9 @@ use crate::plan::top_k::NarrowedExec;
 use crate::plan_node::PlanNode;
 use crate::stats::{Count, OperatorTime, QueryStats, ScanProgress};
 use crate::tables::level;
-use crate::tables::sharded::peer_of;
-use crate::tables::stream::exec::{ROWS_EXAMINED, is_chunks, looked};
+use crate::tables::sharded::peers_of;
+use crate::tables::stream::chunks::is_chunks;
+use crate::tables::stream::exec::{ROWS_EXAMINED, looked};
 use crate::tables::stream::read::BYTES_READ;
 use crate::tables::stream::slices::{self, SliceExec};
 
@@ -41,9 +42,7 @@ impl QueryStats {
             self.look_before(&looked);
             return;
         }
-        if let Some(peer) = peer_of(plan) {
-            self.answered(&format!("peer {peer}"));
-        }
+        peers_of(plan).for_each(|peer| self.answered(&format!("peer {peer}")));
         for level in level::exec::looked(plan) {
             let peers = level.peers.iter();
             peers.for_each(|peer| self.answered(&format!("peer {peer}")));

@@ -13,7 +13,7 @@ use storage::StreamMeta;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::plan::datafusion_fixes;
-use crate::tables::stream::exec::conform;
+use crate::tables::stream::chunks::conform;
 use crate::tables::stream::{stored_schema, view};
 
 /// Turns chunks into the rows of `SELECT * FROM stream WHERE …`.

@@ -251,10 +251,10 @@ impl Divide<'_> {
             let rows = LogicalPlanBuilder::scan(name, provider_as_source(Arc::clone(own)), None)?;
             inputs.push(Arc::new(renamed(fragment.plan(rows.build()?)?, &columns)?));
         }
-        for peer in &table.peers {
+        if !table.peers.is_empty() {
             let remote = RemoteTable {
-                peer: Arc::clone(peer),
-                fragment: sent.clone(),
+                peers: table.peers.clone(),
+                fragment: sent,
                 time_zone: self.time_zone.map(str::to_owned),
                 schema: Arc::clone(&columns),
             };

@@ -49,6 +49,7 @@ use crate::run::yielding;
 use crate::tables::catalog::{CATALOG, Catalog, PUBLIC};
 use crate::tables::level::RollupUse;
 use crate::tables::level::{Rollup, Rollups, TileCache};
+use crate::tables::sharded::LastAgreed;
 use crate::tables::stream::Files;
 
 pub(crate) use state::with_ours;
@@ -61,6 +62,7 @@ pub(crate) struct Planner {
     rules: Arc<Rules>,
     pub(crate) files: Files,
     rollups: Arc<Rollups>,
+    agreed: Arc<LastAgreed>,
     tiles: Arc<TileCache>,
     pub(crate) rollup_use: RollupUse,
     memory_bytes: usize,
@@ -107,6 +109,7 @@ impl Planner {
             rules: Arc::new(Rules::new()),
             files,
             rollups: Arc::default(),
+            agreed: Arc::default(),
             tiles: Arc::new(tiles),
             rollup_use,
             memory_bytes,

@@ -190,7 +190,10 @@ impl Memory {
                 looked.is_watched = false;
                 return;
             }
-            self.look(&mut looked);
+            // Between two queries nobody asks what is held.
+            if !looked.shares.is_empty() || looked.is_kept || self.is_over() {
+                self.look(&mut looked);
+            }
         }
     }
 

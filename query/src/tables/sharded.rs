@@ -12,6 +12,7 @@
 //! * A level has the cells of all stores with the stream. All of them have the rollup, under the
 //!   same definition; otherwise the level is an error.
 
+mod agreed;
 mod cells;
 pub(crate) mod fragment;
 pub(crate) mod frame;
@@ -21,10 +22,11 @@ pub(crate) mod request;
 mod streams;
 mod system;
 
+pub(crate) use agreed::LastAgreed;
+pub use agreed::agreed_stream;
 pub(crate) use cells::PeerCells;
 #[cfg(doc)]
 use fragment::Fragment;
 pub use peer::{GonePeer, Peer, PeerBytes, PeerTables, StreamColumns};
-pub(crate) use remote::{RemoteTable, peer_of};
-pub use streams::agreed_stream;
+pub(crate) use remote::{RemoteTable, peers_of};
 pub(crate) use streams::{ShardedTable, Shards};

@@ -16,7 +16,7 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::{Expr, col, exists, lit};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 use storage::StreamKind;
 
 use crate::answer::output::{Output, write};
@@ -118,6 +118,25 @@ fn sorted(rows: Value) -> Vec<String> {
     texts
 }
 
+/// The agreement of the stores is kept from one question to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_finds_the_tables_that_its_stores_have_now() {
+    let (several, _) = several(3, Fixture::with_defaults);
+    let events = mixture(30, START, 1_000_000);
+    let mut expected = 0;
+    for store in [1, 2, 0] {
+        let sql = format!("SELECT count(*) AS n FROM later_{store}");
+        several.refused(&sql).await;
+        let name = format!("later_{store}");
+        several.0[store].write(&name, StreamKind::Access, batch(&events));
+        assert_eq!(several.rows(&sql).await, json!([{ "n": 30 }]), "{sql}");
+        several.0[store].write("later", StreamKind::Access, batch(&events));
+        expected += 30;
+        let all = several.rows("SELECT count(*) AS n FROM later").await;
+        assert_eq!(all, json!([{ "n": expected }]));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_levels_and_documents_of_several_stores_are_those_of_one() {
     for count in [2, 3, 16] {
@@ -190,8 +209,11 @@ impl Peer for Changed {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn tables(&self) -> &PeerTables {
+    fn tables(&self) -> &Arc<PeerTables> {
         self.0.tables()
+    }
+    fn end_seq(&self) -> u64 {
+        self.0.end_seq()
     }
     fn send(&self, request: Bytes) -> BoxFuture<'static, Result<PeerBytes>> {
         let (sent, change) = (self.0.send(request), self.1);

@@ -235,7 +235,7 @@ pub(crate) fn batch(events: &[Event]) -> RecordBatch {
 #[derive(Debug)]
 pub(crate) struct Near {
     name: String,
-    tables: PeerTables,
+    tables: Arc<PeerTables>,
     engine: Engine,
     snapshot: Arc<Snapshot>,
 }
@@ -245,7 +245,7 @@ impl Near {
         let snapshot = fixture.store.snapshot();
         Self {
             name: format!("near {nth}"),
-            tables: PeerTables::of(&snapshot, &Viewer::default()),
+            tables: Arc::new(PeerTables::of(&snapshot, &Viewer::default())),
             engine: fixture.engine.clone(),
             snapshot,
         }
@@ -256,8 +256,11 @@ impl Peer for Near {
     fn name(&self) -> &str {
         &self.name
     }
-    fn tables(&self) -> &PeerTables {
+    fn tables(&self) -> &Arc<PeerTables> {
         &self.tables
+    }
+    fn end_seq(&self) -> u64 {
+        self.snapshot.next_seq()
     }
     fn send(&self, request: Bytes) -> BoxFuture<'static, Result<PeerBytes>> {
         let sources = Sources::one(Arc::clone(&self.snapshot), Arc::new(NoSystemInfo));

@@ -1,6 +1,5 @@
 //! The passes from a question to a plan over the tables of its stores.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -33,7 +32,7 @@ impl Planner {
         question: Question,
         queries: Vec<QueryInfo>,
     ) -> Result<Bound> {
-        let shards = Shards::of(&sources, session.partial)?.map(Arc::new);
+        let shards = Shards::of(&sources, session.partial, &self.agreed)?.map(Arc::new);
         let tables = (&sources, shards.clone());
         let (sql, parameters) = match question {
             Question::Sql(sql) => (sql, Vec::new()),
@@ -65,10 +64,10 @@ impl Planner {
         let hints = Hints::take(&mut parsed)?;
         hints.check(&sources.snapshot, &session.viewer)?;
         let streams = match &shards {
-            Some(shards) => Cow::Owned(shards.all_streams(&sources.snapshot)),
-            None => Cow::Borrowed(sources.snapshot.streams()),
+            Some(shards) => shards.all_streams(),
+            None => sources.snapshot.streams(),
         };
-        statement::rewrite(&mut parsed, &streams, hidden.seq);
+        statement::rewrite(&mut parsed, streams, hidden.seq);
         let catalog = self.catalog(tables, session, queries, &hints, hidden)?;
         dialect::rewrite(&mut parsed, &catalog, &session.schema);
         let (state, is_changed) = self.state_of(session, &catalog);

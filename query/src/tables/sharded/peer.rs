@@ -19,8 +19,13 @@ pub trait Peer: fmt::Debug + Send + Sync {
     /// Returns its address, for errors and plans.
     fn name(&self) -> &str;
 
-    /// Returns the tables that it had in this state.
-    fn tables(&self) -> &PeerTables;
+    /// Returns the tables that it had in this state. States whose tables are the same should have
+    /// one copy of them: what the stores agree upon is kept while the copies are those of the
+    /// question before.
+    fn tables(&self) -> &Arc<PeerTables>;
+
+    /// Returns the exclusive end of the sequence numbers of its events.
+    fn end_seq(&self) -> u64;
 
     /// Sends a request, which [`Engine::answer_peer`](crate::Engine::answer_peer) answers there.
     /// The stream has the bytes of the answer; dropping it cancels the request. An answer that
@@ -51,8 +56,6 @@ pub struct PeerTables {
     pub streams: BTreeMap<Name, StreamColumns>,
     /// Its rollups, the newest generation of each.
     pub rollups: Vec<RollupMeta>,
-    /// Exclusive end of the sequence numbers of its events.
-    pub end_seq: u64,
 }
 
 /// The columns of a stream.
@@ -86,7 +89,6 @@ impl PeerTables {
         Self {
             streams: streams.collect(),
             rollups: newest.into_values().cloned().collect(),
-            end_seq: snapshot.next_seq(),
         }
     }
 }

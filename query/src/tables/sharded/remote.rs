@@ -1,6 +1,6 @@
-//! The rows of a fragment that a peer answers.
+//! The rows of a fragment that peers answer: one source of rows for all of them, with a partition
+//! for each, so that the optimizer's work does not grow with their number.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use super::request::Request;
 use crate::error::Error;
 use crate::plan_node::{NodeKind, PlanNode};
 
-/// The answer of a peer to a fragment, as a table.
+/// The answers of peers to a fragment, as a table.
 #[derive(Debug)]
 pub(crate) struct RemoteTable {
-    pub(crate) peer: Arc<dyn Peer>,
+    pub(crate) peers: Vec<Arc<dyn Peer>>,
     pub(crate) fragment: Fragment,
     pub(crate) time_zone: Option<String>,
     pub(crate) schema: SchemaRef,
@@ -72,12 +72,12 @@ impl TableProvider for RemoteTable {
         };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(1),
+            Partitioning::UnknownPartitioning(self.peers.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
         let rows = PeerRows {
-            peer: Arc::clone(&self.peer),
+            peers: self.peers.clone(),
             stream: self.fragment.stream.clone(),
             request: request.encode()?,
             schema,
@@ -86,10 +86,10 @@ impl TableProvider for RemoteTable {
     }
 }
 
-/// Plan node of the rows that a peer returns.
+/// Plan node of the rows that peers return, each a partition.
 #[derive(Debug)]
 pub(crate) struct PeerRows {
-    peer: Arc<dyn Peer>,
+    peers: Vec<Arc<dyn Peer>>,
     stream: String,
     request: Bytes,
     schema: SchemaRef,
@@ -99,17 +99,17 @@ impl NodeKind for PeerRows {
     const NAME: &'static str = "PeerExec";
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { peer, stream, .. } = self;
-        write!(f, "PeerExec: {stream} of {}", peer.name())
+        let names: Vec<&str> = self.peers.iter().map(|peer| peer.name()).collect();
+        write!(f, "PeerExec: {} of {}", self.stream, names.join(", "))
     }
 
     fn execute(
         &self,
         _: &PlanNode<Self>,
-        _: usize,
+        partition: usize,
         _: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let (peer, request) = (Arc::clone(&self.peer), self.request.clone());
+        let (peer, request) = (Arc::clone(&self.peers[partition]), self.request.clone());
         let schema = Arc::clone(&self.schema);
         let answer = async move {
             let name = peer.name().to_owned();
@@ -202,8 +202,9 @@ fn fitted(batch: RecordBatch, reading: &PeerReading) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
 }
 
-/// Returns whether a plan node is the answer of a peer.
-pub(crate) fn peer_of(plan: &dyn ExecutionPlan) -> Option<&str> {
-    let node = (plan as &dyn Any).downcast_ref::<PlanNode<PeerRows>>()?;
-    Some(node.kind.peer.name())
+/// Returns the addresses of the peers whose answers a plan node returns.
+pub(crate) fn peers_of(plan: &dyn ExecutionPlan) -> impl Iterator<Item = &str> {
+    let node = PlanNode::<PeerRows>::of(plan);
+    let peers = node.into_iter().flat_map(|node| &node.kind.peers);
+    peers.map(|peer| peer.name())
 }

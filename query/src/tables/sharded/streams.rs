@@ -1,10 +1,9 @@
-//! A stream of several stores as one table, and the columns that its stores agree upon.
+//! A stream of several stores as one table.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aggregator::Definition;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -13,19 +12,15 @@ use datafusion::datasource::{TableProvider, TableType};
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan, Projection};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use storage::{
-    Column, ColumnType, Name, PartitionWidth, RollupMeta, Snapshot, StreamKind, StreamMeta,
-};
+use storage::{Name, RollupMeta, Snapshot, StreamMeta};
 
+use super::agreed::{Agreed, LastAgreed};
 use super::fragment::{ReadHints, is_of_rows};
-use super::peer::{GonePeer, Peer, StreamColumns};
+use super::peer::{GonePeer, Peer};
 use crate::error::Error;
 use crate::question::{Sources, StreamMetas};
 use crate::tables::level::Rollup;
 use crate::tables::stream::{stored_schema, view};
-
-/// The generation of a rollup that this store does not have: none of its own has this number.
-const NO_GENERATION: u32 = u32::MAX;
 
 /// The peers of a question, and the streams of all its stores.
 #[derive(Debug)]
@@ -35,12 +30,7 @@ pub(crate) struct Shards {
     gone: Vec<GonePeer>,
     /// The question does without them.
     partial: bool,
-    /// The streams that a peer has, with the columns that all stores agree upon.
-    streams: StreamMetas,
-    /// Streams upon which the stores do not agree, and why.
-    unlike: BTreeMap<Name, String>,
-    /// The rollups of peers by name, each as the first peer has it that has it.
-    rollups: BTreeMap<Name, Rollup>,
+    agreed: Arc<Agreed>,
 }
 
 impl Shards {
@@ -49,54 +39,20 @@ impl Shards {
     ///
     /// # Errors
     /// If a peer has a rollup whose definition cannot be read.
-    pub(crate) fn of(sources: &Sources, partial: bool) -> Result<Option<Self>, Error> {
+    pub(crate) fn of(
+        sources: &Sources,
+        partial: bool,
+        last: &LastAgreed,
+    ) -> Result<Option<Self>, Error> {
         if sources.peers.is_empty() && sources.gone.is_empty() {
             return Ok(None);
         }
-        let mut shards = Self {
+        Ok(Some(Self {
             peers: sources.peers.clone(),
             gone: sources.gone.clone(),
             partial,
-            streams: StreamMetas::new(),
-            unlike: BTreeMap::new(),
-            rollups: BTreeMap::new(),
-        };
-        for peer in &sources.peers {
-            shards.add_streams(sources.snapshot.streams(), &**peer);
-            for meta in &peer.tables().rollups {
-                if shards.rollups.contains_key(&meta.name) {
-                    continue;
-                }
-                let definition = Definition::from_meta(meta).map_err(|error| Error::Peer {
-                    peer: peer.name().to_owned(),
-                    why: format!("rollup {}: {error}", meta.name),
-                })?;
-                let rollup = Rollup {
-                    meta: RollupMeta {
-                        id: NO_GENERATION,
-                        floors: BTreeMap::new(),
-                        history: None,
-                        ..meta.clone()
-                    },
-                    definition: Arc::new(definition),
-                };
-                shards.rollups.insert(meta.name.clone(), rollup);
-            }
-        }
-        Ok(Some(shards))
-    }
-
-    fn add_streams(&mut self, own: &StreamMetas, peer: &dyn Peer) {
-        for (name, columns) in &peer.tables().streams {
-            let known = self.streams.get(name).or_else(|| own.get(name));
-            match merged(known, columns) {
-                Ok(meta) => drop(self.streams.insert(name.clone(), meta)),
-                Err(why) => {
-                    let why = format!("stream {name}: peer {}: {why}", peer.name());
-                    self.unlike.entry(name.clone()).or_insert(why);
-                }
-            }
-        }
+            agreed: last.of(sources.snapshot.streams(), &sources.peers)?,
+        }))
     }
 
     /// Checks that no peer is gone whose part of an answer would be missing.
@@ -126,24 +82,22 @@ impl Shards {
 
     /// Returns the streams that a peer has.
     pub(crate) fn streams(&self) -> &StreamMetas {
-        &self.streams
+        &self.agreed.of_peers
     }
 
     /// Returns the streams of all stores.
-    pub(crate) fn all_streams(&self, snapshot: &Snapshot) -> StreamMetas {
-        let mut all = snapshot.streams().clone();
-        all.extend(self.streams.clone());
-        all
+    pub(crate) fn all_streams(&self) -> &StreamMetas {
+        &self.agreed.all
     }
 
     /// Returns the rollups that a peer has.
     pub(crate) fn rollups(&self) -> impl Iterator<Item = &Rollup> {
-        self.rollups.values()
+        self.agreed.rollups.values()
     }
 
     /// Returns a rollup that a peer has.
     pub(crate) fn rollup(&self, name: &str) -> Option<&Rollup> {
-        self.rollups.get(name)
+        self.agreed.rollups.get(name)
     }
 
     /// Returns a rollup as all stores have it, and the peers whose cells are part of its levels. A
@@ -198,10 +152,10 @@ impl Shards {
         with_seq: bool,
         hints: ReadHints,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(why) = self.unlike.get(name) {
+        if let Some(why) = self.agreed.unlike.get(name) {
             return Err(Error::invalid(why.as_str()).into());
         }
-        let Some(meta) = self.streams.get(name) else {
+        let Some(meta) = self.agreed.of_peers.get(name) else {
             return Ok(own);
         };
         let having = |peer: &&Arc<dyn Peer>| peer.tables().streams.contains_key(name);
@@ -217,23 +171,6 @@ impl Shards {
             hints,
         })))
     }
-}
-
-/// Returns a stream with the columns that this store and others agree upon; `None` if no store has
-/// it.
-///
-/// # Errors
-/// [`Error::Invalid`] if the stores have streams of two kinds under its name.
-pub fn agreed_stream<'a>(
-    own: Option<&StreamMeta>,
-    others: impl IntoIterator<Item = &'a StreamColumns>,
-) -> crate::Result<Option<StreamMeta>> {
-    let mut agreed = own.cloned();
-    for columns in others {
-        let all = merged(agreed.as_ref(), columns);
-        agreed = Some(all.map_err(|why| Error::invalid(format!("the stream is another: {why}")))?);
-    }
-    Ok(agreed)
 }
 
 /// Returns whether two generations of a rollup have the same cells for the same events.
@@ -255,50 +192,6 @@ fn shown(meta: &StreamMeta, with_seq: bool) -> Result<SchemaRef> {
     });
     let seen = Projection::try_new(exprs, Arc::new(rows))?;
     Ok(Arc::clone(seen.schema.inner()))
-}
-
-/// Adds the columns of a store to those of others. A column of integers and of floats is one of
-/// floats; a column of any other two types is one of texts.
-fn merged(known: Option<&StreamMeta>, added: &StreamColumns) -> Result<StreamMeta, String> {
-    let Some(known) = known else {
-        return Ok(StreamMeta {
-            kind: added.kind,
-            partition: PartitionWidth::default(),
-            order_by: Vec::new(),
-            columns: added.columns.clone(),
-            created_us: 0,
-            sealed_events: 0,
-            dropped: Vec::new(),
-            columns_max: usize::MAX,
-            erasures: Vec::new(),
-        });
-    };
-    if known.kind != added.kind {
-        let kind = |kind: StreamKind| format!("{kind:?}").to_lowercase();
-        let (own, theirs) = (kind(known.kind), kind(added.kind));
-        return Err(format!("it holds {theirs} there and {own} elsewhere"));
-    }
-    let mut all = known.clone();
-    for column in &added.columns {
-        match all.columns.iter_mut().find(|c| c.name == column.name) {
-            Some(known) => known.column_type = common(known.column_type, column.column_type),
-            None => all.columns.push(Column {
-                first_us: None,
-                ..column.clone()
-            }),
-        }
-    }
-    Ok(all)
-}
-
-fn common(one: ColumnType, other: ColumnType) -> ColumnType {
-    use ColumnType::{Float64, Int16, Int64, Text};
-    match (one, other) {
-        (a, b) if a == b => a,
-        (Int16 | Int64, Int16 | Int64) => Int64,
-        (Int16 | Int64 | Float64, Int16 | Int64 | Float64) => Float64,
-        _ => Text,
-    }
 }
 
 /// A stream of several stores, or a system table of a peer. Plans over it are divided among the

@@ -11,6 +11,7 @@
 //!   range are read without a check of `time`, and their row counts stay exact, so that a count
 //!   over a range of whole days reads the manifest alone.
 
+pub(crate) mod chunks;
 pub(crate) mod derive;
 pub(crate) mod dynamic_filters;
 pub(crate) mod exec;
@@ -40,7 +41,8 @@ use storage::{Chunk, Name, SEQ, Snapshot, TIME};
 
 use crate::plan_node::PlanNode;
 use crate::tables::level::StreamRollups;
-use exec::{ChunksExec, ScanStats, StreamScanExec, exact, times};
+use chunks::{ChunksExec, WantedRows, times};
+use exec::{ScanStats, StreamScanExec, exact};
 use indexed::Heads;
 use parts::PartScans;
 use prune::{Bounds, TimeRange};
@@ -265,8 +267,14 @@ impl StreamTable {
         } else {
             bounds.time
         };
+        let values: Vec<_> = bounds.few().cloned().collect();
+        let statistics = match values.is_empty() {
+            true => statistics,
+            false => statistics.to_inexact(),
+        };
+        let wanted = WantedRows { range, values };
         Ok(Some(Arc::new(ChunksExec::plan(
-            chosen, range, schema, statistics, partitions,
+            chosen, wanted, schema, statistics, partitions,
         ))))
     }
 }

@@ -61,8 +61,8 @@ impl TimeRange {
     }
 }
 
-/// Largest number of values that are read as slices: each value has its own place in a sorted
-/// file.
+/// Largest number of values that are looked for by themselves: each has its own place in a sorted
+/// file, and takes a walk over the rows of a chunk.
 const FEW_VALUES: usize = 16;
 
 /// Bounds of a scan's filters, in terms of the manifest.
@@ -96,12 +96,15 @@ impl Bounds {
         bounds
     }
 
+    /// Returns the columns of which few values are requested.
+    pub(crate) fn few(&self) -> impl Iterator<Item = &(String, Vec<IndexValue>)> {
+        let is_few = |(_, values): &&(String, Vec<IndexValue>)| values.len() <= FEW_VALUES;
+        self.values.iter().filter(is_few)
+    }
+
     /// Returns the requested values of a column, if these are few.
     pub(crate) fn few_of(&self, column: &str) -> Option<(&str, &[IndexValue])> {
-        let few = |(name, values): &&(String, Vec<IndexValue>)| {
-            name == column && values.len() <= FEW_VALUES
-        };
-        let (column, values) = self.values.iter().find(few)?;
+        let (column, values) = self.few().find(|(name, _)| name == column)?;
         Some((column, values))
     }
 

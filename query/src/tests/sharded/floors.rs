@@ -15,16 +15,16 @@ const DAY: i64 = 86_400_000_000;
 
 /// A peer that has dropped the cells of a level below a floor.
 #[derive(Debug)]
-struct Retained(Arc<dyn Peer>, PeerTables);
+struct Retained(Arc<dyn Peer>, Arc<PeerTables>);
 
 impl Retained {
     fn below(peer: Arc<dyn Peer>, level: &str, from_us: i64) -> Arc<dyn Peer> {
-        let mut tables = peer.tables().clone();
+        let mut tables = PeerTables::clone(peer.tables());
         for rollup in &mut tables.rollups {
             let floor = Floor { from_us, late: 0 };
             rollup.floors.insert(level.to_owned(), floor);
         }
-        Arc::new(Self(peer, tables))
+        Arc::new(Self(peer, Arc::new(tables)))
     }
 }
 
@@ -32,8 +32,11 @@ impl Peer for Retained {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn tables(&self) -> &PeerTables {
+    fn tables(&self) -> &Arc<PeerTables> {
         &self.1
+    }
+    fn end_seq(&self) -> u64 {
+        self.0.end_seq()
     }
     fn send(&self, request: Bytes) -> BoxFuture<'static, Result<PeerBytes>> {
         self.0.send(request)

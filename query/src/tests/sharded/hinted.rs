@@ -20,8 +20,11 @@ impl Peer for Recorded {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn tables(&self) -> &PeerTables {
+    fn tables(&self) -> &Arc<PeerTables> {
         self.0.tables()
+    }
+    fn end_seq(&self) -> u64 {
+        self.0.end_seq()
     }
     fn send(&self, request: Bytes) -> BoxFuture<'static, Result<PeerBytes>> {
         self.1.lock().push(request.clone());

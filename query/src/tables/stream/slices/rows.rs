@@ -19,7 +19,7 @@ use storage::{IndexValue, TIME};
 use super::dictionaries::{Dictionaries, Dictionary};
 use super::fetched::{Fetched, FetchedChunk, FilePieces};
 use super::places::{GroupRows, SliceCondition, has_long_runs, position};
-use crate::tables::stream::exec::conform;
+use crate::tables::stream::chunks::conform;
 use crate::tables::stream::prune::TimeRange;
 
 /// A row group, and the rows that are wanted of it.
