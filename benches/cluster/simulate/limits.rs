@@ -26,8 +26,7 @@ const PAGES: &str = "pages: immutable lists of sealed partitions, and the manife
 const SIDECAR: &str = "a sidecar with the checksums of its blocks beside each part, and pages";
 const LARGER: &str = "larger merged parts of quiet days, and pages that are not read for old days";
 const PRUNE: &str = "pages with their range of time, which planning leaves out as a whole";
-const HASH: &str = "a state names the hash of its tables; they are sent when the hash is unknown";
-const DIVIDE: &str = "divide a plan by groups of shards, or share the tables of equal peers";
+const DIVIDE: &str = "divide a question by groups of shards";
 const ZONES: &str = "gateways and readers in the owner's zone (client.rack), compressed records";
 const PUSH: &str = "owners push their address; CURRENT is read at the start and on trouble";
 const SEALS: &str = "longer waits before a seal, and one edit for several merges";
@@ -174,7 +173,7 @@ fn of_cluster(case: &Case, bill: &Bill, tokens: &Tokens) -> Vec<Limit> {
             (memory, MEMORY_SHARE_MAX),
             PAGES,
         ),
-        steady("states of all shards", table::bytes, states, HASH),
+        steady("states of all shards", table::bytes, states, DIVIDE),
         steady(
             "plan over all shards, states read",
             table::ms,
