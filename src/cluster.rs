@@ -152,10 +152,27 @@ impl Peers {
 
     /// Asks every peer for its present state. `store` is the id of this server's own store.
     pub(crate) async fn states(&self, store: &str) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
-        let told = join_all(self.0.iter().map(PeerPlace::state)).await;
+        Self::states_of(self.0.iter().collect(), store).await
+    }
+
+    /// As [`Peers::states`], without the shards of a cluster: all of their streams are in this
+    /// server's own store, too.
+    pub(crate) async fn states_beside_shards(
+        &self,
+        store: &str,
+    ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
+        let places = self.0.iter().filter(|place| place.shard().is_none());
+        Self::states_of(places.collect(), store).await
+    }
+
+    async fn states_of<'a>(
+        places: Vec<&'a PeerPlace>,
+        store: &str,
+    ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'a>) {
+        let told = join_all(places.iter().map(|place| place.state())).await;
         let mut known = HashMap::from([(store.to_owned(), "this server".to_owned())]);
         let (mut states, mut missing): (Vec<Arc<dyn Peer>>, _) = (Vec::new(), Vec::new());
-        for (place, told) in self.0.iter().zip(told) {
+        for (place, told) in places.into_iter().zip(told) {
             let told = told.and_then(|state| match known.get(state.store()) {
                 Some(other) => Err(counts_twice(other)),
                 None => {

@@ -1,12 +1,12 @@
 //! Questions that precede tails, and the events that come from then on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use crossbeam_channel::Receiver;
 use query::{Answer, GonePeer, Parameters, Question, Session, Sources, StreamColumns, TailFilter};
-use storage::{Arrived, Name};
+use storage::{Arrived, Name, StreamKind};
 
 use super::{Client, Serving};
 use crate::cluster::PeerFrames;
@@ -76,6 +76,23 @@ impl Serving {
         };
         let following = peers.follow(choice).await;
         following.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })
+    }
+
+    /// Returns the streams of this store and of its peers by name, and a peer that is gone, if one
+    /// is.
+    pub(crate) async fn streams_of_all(&self) -> (BTreeMap<Name, StreamKind>, Option<GonePeer>) {
+        let snapshot = self.store.snapshot();
+        let own = snapshot.streams().iter();
+        let mut all: BTreeMap<_, _> = own.map(|(name, meta)| (name.clone(), meta.kind)).collect();
+        let Some(peers) = &self.peers else {
+            return (all, None);
+        };
+        let store = &snapshot.manifest().store_id;
+        let (states, missing) = peers.states_beside_shards(store).await;
+        for (name, columns) in states.iter().flat_map(|peer| &peer.tables().streams) {
+            all.entry(name.clone()).or_insert(columns.kind);
+        }
+        (all, missing.gone().pop())
     }
 
     /// Returns the columns of a stream upon which this store and its peers agree; `None` if no

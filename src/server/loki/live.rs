@@ -9,7 +9,7 @@
 //!   the feeds before it takes the snapshot, and skips batches that the snapshot contains.
 //! * A client that does not keep up misses pieces, and is told of them in `dropped_entries`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use axum::extract::{Extension, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{BoxStream, SelectAll, SplitSink};
 use futures::{SinkExt, StreamExt, stream};
+use query::GonePeer;
 use query::logql::{
     Direction, Expr, LineFilter, LogEntry, LogQuery, LogRange, MatchOp, Matcher, parse,
 };
@@ -144,9 +145,15 @@ impl LiveTail {
             client: who.clone(),
             _places: places(app, who)?,
         };
-        let streams = tail.new_streams()?;
+        let (all, gone) = app.serving.streams_of_all().await;
+        let streams = tail.new_of(all)?;
         if streams.is_empty() {
-            return Err(wrong("the selector names no stream"));
+            return Err(match gone {
+                Some(GonePeer { name: peer, why }) => {
+                    Box::new(answer::of_query(&query::Error::Peer { peer, why }))
+                }
+                None => wrong("the selector names no stream"),
+            });
         }
         tail.first = tail.follow(&streams, &tail.query.clone(), range).await?;
         Ok(tail)
@@ -154,18 +161,16 @@ impl LiveTail {
 
     /// Returns the streams that were not there before, as far as the client may read them and the
     /// selector names them.
-    fn new_streams(&mut self) -> Refused<Vec<Name>> {
-        let snapshot = self.app.serving.store.snapshot();
+    fn new_of(&mut self, all: BTreeMap<Name, StreamKind>) -> Refused<Vec<Name>> {
         let mut found = Vec::new();
-        for (name, meta) in snapshot.streams() {
-            if !self.known.contains(name) {
-                self.known.insert(name.clone());
-                let is_selected = meta.kind != StreamKind::Quarantine
+        for (name, kind) in all {
+            if self.known.insert(name.clone()) {
+                let is_selected = kind != StreamKind::Quarantine
                     && may_still_read(&self.app, &self.client, name.as_str())
                     && LineFilter::new(&self.query, name.as_str())
                         .map_err(|e| Box::new(answer::of_query(&e)))?
                         .is_some();
-                found.extend(is_selected.then(|| name.clone()));
+                found.extend(is_selected.then_some(name));
             }
         }
         Ok(found)
@@ -221,7 +226,9 @@ impl LiveTail {
             return Err(NO_RIGHTS.to_owned());
         }
         let why = |_| "the tail cannot follow one more stream".to_owned();
-        let streams = self.new_streams().map_err(why)?;
+        // The streams of a peer that is gone are found when it is back.
+        let (all, _) = self.app.serving.streams_of_all().await;
+        let streams = self.new_of(all).map_err(why)?;
         if streams.is_empty() {
             return Ok(None);
         }
