@@ -135,6 +135,22 @@ async fn a_question_finds_the_tables_that_its_stores_have_now() {
         let all = several.rows("SELECT count(*) AS n FROM later").await;
         assert_eq!(all, json!([{ "n": expected }]));
     }
+    // The own store gets columns while the peers keep their tables.
+    let rows = |column: &str| {
+        let values = Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
+        documents(&[(column, values)])
+    };
+    several.0[1].write("notes", StreamKind::Documents, rows("a"));
+    let peers = several.peers();
+    for column in ["b", "c"] {
+        several.0[0].write("notes", StreamKind::Documents, rows(column));
+        for column in ["a", column] {
+            let sql = format!("SELECT sum({column}) AS n FROM notes");
+            let sources = several.sources(peers.clone(), Vec::new());
+            let asked = several.ask(sources, false, &sql).await;
+            assert_eq!(asked.expect(&sql).0, json!([{ "n": 3 }]), "{sql}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
