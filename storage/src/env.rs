@@ -162,9 +162,26 @@ static PAGE_BYTES: LazyLock<u64> = LazyLock::new(|| {
 
 /// Returns the memory that this process holds by the kernel's count, in bytes; 0 when unknown.
 pub fn resident_bytes() -> u64 {
+    resident_and_of_files().0
+}
+
+/// Returns the memory that this process holds and that belongs to no file, in bytes; 0 when
+/// unknown. The pages of the program itself do not count: the kernel reads them when they are
+/// needed, and may drop them at any time.
+pub fn anonymous_bytes() -> u64 {
+    let (resident, of_files) = resident_and_of_files();
+    resident.saturating_sub(of_files)
+}
+
+/// Returns the bytes that are resident, and those of them that belong to files.
+fn resident_and_of_files() -> (u64, u64) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split(' ').nth(1).and_then(|f| f.parse::<u64>().ok());
-    pages.unwrap_or(0) * *PAGE_BYTES
+    let mut pages = statm.split(' ').skip(1);
+    let mut bytes = || {
+        let pages = pages.next().and_then(|field| field.parse::<u64>().ok());
+        pages.unwrap_or(0) * *PAGE_BYTES
+    };
+    (bytes(), bytes())
 }
 
 /// Returns the name of this machine, for messages.

@@ -84,8 +84,8 @@ pub use detached::DetachedFolder;
 pub use disk::{DiskUse, disk_use};
 pub use encoded_batch::EncodedBatch;
 pub use env::{
-    Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, ThreadId, give_back_memory,
-    resident_bytes, serve_nobody, step_back,
+    Clock, Fs, FsFile, Guard, ManualClock, RealFs, Space, SystemClock, ThreadId, anonymous_bytes,
+    give_back_memory, resident_bytes, serve_nobody, step_back,
 };
 pub use error::{Error, Kind, Result};
 pub use file::FileRef;

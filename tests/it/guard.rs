@@ -29,7 +29,7 @@ fn spent(process: u32) -> f64 {
 
 /// Waits until the condition holds.
 #[track_caller]
-fn await_that(what: &str, is_so: impl Fn() -> bool) {
+fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "never: {what}");
@@ -123,7 +123,11 @@ fn ctrl_c_ends_a_query_over_a_directory() {
             .spawn()
             .expect("the binary starts");
         let process = asking.id();
-        await_that("it computes", || spent(process) > 1.0);
+        await_that("it computes", || {
+            let ended = asking.try_wait().expect("our own child");
+            assert!(ended.is_none(), "{sql} ended by itself: {ended:?}");
+            spent(process) > 1.0
+        });
         kill_process(Pid::from_child(&asking), Signal::INT).expect("a signal to our own child");
         let code = ended_within(&mut asking, PATIENCE);
         assert_eq!(code, Some(130), "{sql}");

@@ -3,16 +3,17 @@
 //! Operators report to the pool the memory that they take, and some report late, too little or
 //! nothing: a table that doubles, the copy that an aggregate returns, texts that functions build.
 //! So reported memory decides which operator spills, and held memory decides which query is
-//! stopped. While queries run, a thread compares the resident memory of the process, by which the
-//! kernel's own killer decides too, with its value before the queries. It also reads how many
-//! pages the kernel gave to the threads of each query, which distinguishes queries from a seal or
-//! an import beside them, and one query from another. To count allocations instead, each block
-//! would have to be followed from the thread that takes it to the thread that frees it, in the
-//! whole program.
+//! stopped. While queries run, a thread compares the memory of the process with its value before
+//! the queries. Pages of files do not count: they are the program itself, which a query makes the
+//! kernel read. The thread also reads how many pages the kernel gave to the threads of each query,
+//! which distinguishes queries from a seal or an import beside them, and one query from another. To
+//! count allocations instead, each block would have to be followed from the thread that takes it to
+//! the thread that frees it, in the whole program.
 //!
 //! Memory that a query has freed stays resident in the C library, and would count as the
 //! program's own when the next query begins. So it is returned to the kernel then, and after a
-//! query was stopped.
+//! query was stopped. While queries hold more than half of the limit it is returned now and then:
+//! what one of their threads has freed and no other can use would count as held.
 //!
 //! # Invariants
 //! * A quarter of the limit is for reported memory: the rows that an aggregate returns or spills
@@ -44,17 +45,20 @@ use crate::run::registry::End;
 const EVERY: Duration = Duration::from_millis(5);
 /// The thread that checks memory ends after this time without a query.
 const LINGER: Duration = Duration::from_secs(1);
-/// While all queries are younger than this, resident memory beyond what they took is the program's
-/// own.
+/// While all queries are younger than this, memory beyond what they took is the program's own.
 const YOUNG: Duration = Duration::from_millis(20);
 /// Time that a stopped query has to release its memory before the next one is stopped.
 const TO_END: Duration = Duration::from_millis(150);
-/// Growth of resident memory between queries, in bytes and as a divisor of the limit. Beyond the
+/// Growth of memory between queries, in bytes and as a divisor of the limit. Beyond the
 /// larger of the two, freed memory is returned to the kernel, to learn how much is in use. Queries
 /// wait for it, so that what an import frees beside them must not cause it each time; what the next
 /// query takes of memory that was freed does not count as held.
 const GROWTH: u64 = 16 << 20;
 const GROWTH_SHARE: u64 = 8;
+/// Pause between two returns of freed memory while queries hold much, as a multiple of the time
+/// that one takes, and at least.
+const RETURN_PAUSE: u32 = 10;
+const RETURN_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Divisor of the limit: the memory that operators may report.
 const TOLD_SHARE: usize = 4;
 /// Divisor of the limit: the memory that a query receives whatever others hold, because it is not
@@ -79,15 +83,39 @@ pub(crate) struct Memory {
 struct MemorySample {
     shares: Vec<Weak<Share>>,
     is_watched: bool,
-    /// Resident bytes without queries.
+    /// Anonymous bytes without queries.
     base: u64,
-    /// Resident bytes when freed memory was last returned to the kernel, or the lowest value
+    /// Anonymous bytes when freed memory was last returned to the kernel, or the lowest value
     /// since.
     clean: u64,
     /// The query that was stopped last, and when.
     stopped: Option<(Weak<Share>, Instant)>,
     /// True while the memory of a stopped query has not been returned to the kernel.
     is_kept: bool,
+    /// The time before which queries that hold much do not make freed memory be returned.
+    next_return: Option<Instant>,
+}
+
+impl MemorySample {
+    /// Returns freed memory to the kernel, if the last time was not a moment ago. Returns whether
+    /// it did.
+    fn give_back_again(&mut self) -> bool {
+        let began = Instant::now();
+        if self.next_return.is_some_and(|next| began < next) {
+            return false;
+        }
+        storage::give_back_memory();
+        let pause = (began.elapsed() * RETURN_PAUSE).max(RETURN_PAUSE_MIN);
+        self.next_return = began.checked_add(pause);
+        true
+    }
+
+    /// Returns the bytes that are held beyond the program's own.
+    fn held(&mut self) -> u64 {
+        let anonymous = storage::anonymous_bytes();
+        self.base = self.base.min(anonymous);
+        anonymous - self.base
+    }
 }
 
 impl fmt::Debug for Memory {
@@ -164,16 +192,16 @@ impl Memory {
 
     /// Measures the memory that is held without queries.
     fn settle(&self, looked: &mut MemorySample) {
-        let mut resident = storage::resident_bytes();
+        let mut anonymous = storage::anonymous_bytes();
         // The growth counts since the last return of memory, not since the last query: each of
         // many small queries leaves too little to be worth a return.
-        if resident > looked.clean + GROWTH.max(self.limit / GROWTH_SHARE) {
+        if anonymous > looked.clean + GROWTH.max(self.limit / GROWTH_SHARE) {
             storage::give_back_memory();
-            resident = storage::resident_bytes();
-            looked.clean = resident;
+            anonymous = storage::anonymous_bytes();
+            looked.clean = anonymous;
         }
-        looked.clean = looked.clean.min(resident);
-        looked.base = resident;
+        looked.clean = looked.clean.min(anonymous);
+        looked.base = anonymous;
     }
 
     fn watch(&self) {
@@ -203,7 +231,6 @@ impl Memory {
         if !is_ending && std::mem::take(&mut looked.is_kept) {
             storage::give_back_memory();
         }
-        let resident = storage::resident_bytes();
         let shares: Vec<_> = looked.shares.iter().filter_map(Weak::upgrade).collect();
         for share in &shares {
             share.threads.begin();
@@ -212,10 +239,13 @@ impl Memory {
         let taken = || shares.iter().map(|share| share.taken()).sum::<u64>();
         if is_quiet {
             // The rest is the program's own.
-            looked.base = looked.base.max(resident.saturating_sub(taken()));
+            let others = storage::anonymous_bytes().saturating_sub(taken());
+            looked.base = looked.base.max(others);
         }
-        looked.base = looked.base.min(resident);
-        let mut held = resident - looked.base;
+        let mut held = looked.held();
+        if held > self.limit / 2 && looked.give_back_again() {
+            held = looked.held();
+        }
         if held > self.limit / 2 {
             held = held.min(taken());
         }
