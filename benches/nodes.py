@@ -8,9 +8,11 @@ confluent-kafka. `mock` is the broker of librdkafka instead, in memory and in th
 takes a core for itself. Prints, twice for each in turns, the time of an acknowledgement by one
 sender, the events per second of four, each of batches of 1,000 lines of an access log over HTTP,
 the processors that each process took meanwhile, and the times of questions over what one sender
-has sent, whole answers at the client. Broker, object store, senders and servers are on the same
-cores. A fetch waits for --wait milliseconds at a broker that has nothing; these two brokers wake
-none that waits when a message comes.
+has sent, whole answers at the client. In parentheses: milliseconds of processors, for each process,
+that one acknowledgement or answer took; `python` is the sender, and the broker if it is `mock`.
+Broker, object store, senders and servers are on the same cores. A fetch waits for --wait
+milliseconds at a broker that has nothing; these two brokers wake none that waits when a message
+comes.
 """
 
 import argparse
@@ -31,7 +33,7 @@ import kafka_journal as bench  # noqa: E402
 from kafka_journal import journal  # noqa: E402
 
 SHARDS = 3
-RUNS = 9
+RUNS = 50
 QUESTIONS = (
     ("small: one host, ten rows", "SELECT time, path, status FROM access WHERE host = '192.0.2.7' "
      "ORDER BY time DESC, path LIMIT 10"),
@@ -83,6 +85,13 @@ def processors():
     return taken
 
 
+def of_each(before, count):
+    """Returns the milliseconds of processors that each process took for one of so many requests."""
+    took = {name: (now - before.get(process, (0, ""))[0]) * 1000 / count
+            for process, (now, name) in processors().items()}
+    return ", ".join(f"{name} {ms:.1f}" for name, ms in took.items() if ms > 0.2)
+
+
 def show_processors(before, seconds):
     for process, (taken, name) in processors().items():
         share = (taken - before.get(process, (0, ""))[0]) / seconds
@@ -127,11 +136,12 @@ def ask(port, question):
 
 
 def times(port):
-    """Returns the median of each question's times, and its rows."""
+    """Returns the median of each question's times, its rows, and the processors that it took."""
     found = []
     for _, question in QUESTIONS:
+        before = processors()
         asked = [ask(port, question) for _ in range(RUNS)]
-        found.append((bench.median([took for took, _ in asked]), asked[-1][1]))
+        found.append((bench.median([took for took, _ in asked]), asked[-1][1], of_each(before, RUNS)))
     return found
 
 
@@ -182,16 +192,18 @@ def main():
                     for number in range(asked.batches):
                         bench.post(connection, number)
                     answers[name] = times(server.port)
+                    before = processors()
                     p50 = bench.acknowledgements(server.port)
+                    of_one = of_each(before, bench.ACKNOWLEDGEMENTS)
                     before = processors()
                     rate = bench.throughput(server.port, asked.seconds)
-                    print(f"{name}: acknowledged after {p50:.2f} ms; {rate:,.0f} events/s")
+                    print(f"{name}: acknowledged after {p50:.2f} ms ({of_one}); {rate:,.0f} events/s")
                     show_processors(before, asked.seconds)
                     server.process.terminate()
                     server.process.wait()
-                for (label, _), (one, rows), (three, others) in zip(QUESTIONS, *answers.values()):
+                for (label, _), (one, rows, of_one), (three, others, of_three) in zip(QUESTIONS, *answers.values()):
                     assert is_equal(rows, others), f"{label}: {rows} and {others}"
-                    print(f"  {label}: {one:.1f} ms and {three:.1f} ms, {three / one:.2f}")
+                    print(f"  {label}: {one:.1f} ms and {three:.1f} ms, {three / one:.2f} ({of_one}; {of_three})")
         finally:
             for server in servers:
                 server.process.kill()

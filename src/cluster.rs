@@ -43,7 +43,8 @@ use tokens::PeerTokens;
 pub(crate) use catalog::CatalogChange;
 pub(crate) use following::{BEAT, PeerFrames, TailFrame};
 pub(crate) use shards::{
-    ClusterStatus, PartAnswer, PartRefusal, SeenShard, ShardedIntake, ToldPosition,
+    ClusterStatus, PartAnswer, PartRefusal, SeenShard, ShardReply, ShardRequest, ShardedIntake,
+    ToldPosition,
 };
 
 /// Time in which a peer has to tell its state, the connection included.
@@ -85,7 +86,7 @@ pub(crate) struct PeerSnapshot {
     pub(crate) store: String,
     /// Exclusive end of the sequence numbers of its events.
     pub(crate) end_seq: u64,
-    /// The version of the tables: other tables have another one.
+    /// The version of the tables: a hash of 128 bits, so that other tables have another one.
     pub(crate) version: String,
     /// The tables; `None` if the server knows this version.
     pub(crate) tables: Option<PeerTables>,
@@ -150,6 +151,29 @@ impl Peers {
         }
     }
 
+    /// Asks the server of each shard of a cluster for its present state. Waits for those that are
+    /// on their way to another node while `patience` lasts.
+    ///
+    /// # Errors
+    /// The first that is gone.
+    pub(crate) async fn of_each_shard(
+        &self,
+        store: &str,
+        patience: impl Future<Output = ()>,
+    ) -> Result<Vec<(u16, Arc<dyn Peer>)>, GonePeer> {
+        let numbered = self
+            .0
+            .iter()
+            .filter_map(|place| Some((place.shard()?, place)));
+        let (shards, places): (Vec<u16>, Vec<&PeerPlace>) = numbered.unzip();
+        let (states, missing) = Self::awaited_of(&places, store, patience).await;
+        match missing.gone().into_iter().next() {
+            Some(gone) => Err(gone),
+            // One state of each, in their order.
+            None => Ok(shards.into_iter().zip(states).collect()),
+        }
+    }
+
     /// Asks every peer for its present state. `store` is the id of this server's own store.
     pub(crate) async fn states(&self, store: &str) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
         Self::states_of(self.0.iter().collect(), store).await
@@ -198,10 +222,19 @@ impl Peers {
         store: &str,
         patience: impl Future<Output = ()>,
     ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
+        let places: Vec<&PeerPlace> = self.0.iter().collect();
+        Self::awaited_of(&places, store, patience).await
+    }
+
+    async fn awaited_of<'a>(
+        places: &[&'a PeerPlace],
+        store: &str,
+        patience: impl Future<Output = ()>,
+    ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'a>) {
         let mut patience = pin!(patience);
         let mut is_patient = true;
         loop {
-            let (states, missing) = self.states(store).await;
+            let (states, missing) = Self::states_of(places.to_vec(), store).await;
             if !is_patient || !missing.are_awaited() {
                 return (states, missing);
             }

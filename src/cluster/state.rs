@@ -57,29 +57,25 @@ impl PeerState {
     /// not told them.
     ///
     /// # Errors
-    /// If there are none.
+    /// If there are none; the state is given back.
     pub(super) fn new(
         server: Arc<PeerServer>,
         told: PeerSnapshot,
         known: Option<Arc<PeerTables>>,
     ) -> Result<Self, String> {
-        let told_tables = told.tables.map(Arc::new);
-        // Without its tables, the state is given back all the same.
-        let tables = told_tables.or(known);
-        let state = Self {
+        let token = told.token.into();
+        let Some(tables) = told.tables.map(Arc::new).or(known) else {
+            server.give_back(token);
+            let why = "it has not told its tables: let all servers have one version of logmill";
+            return Err(why.to_owned());
+        };
+        Ok(Self {
             server,
-            token: told.token.into(),
+            token,
             store: told.store,
             end_seq: told.end_seq,
-            tables: tables.clone().unwrap_or_default(),
-        };
-        match tables {
-            Some(_) => Ok(state),
-            None => Err(
-                "it has not told its tables: let all servers have one version of logmill"
-                    .to_owned(),
-            ),
-        }
+            tables,
+        })
     }
 
     /// Returns the id of the store.

@@ -42,7 +42,7 @@ pub(crate) struct ChunksExec {
 }
 
 /// The rows of chunks that a scan returns.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct WantedRows {
     /// The range of their times.
     pub(crate) range: TimeRange,
@@ -146,7 +146,7 @@ impl WantedRows {
     /// Returns the columns of a chunk that are needed for rows with `schema`.
     fn columns(&self, chunk: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let is_read = |name: &String| {
-            schema.field_with_name(name).is_ok()
+            schema.fields().find(name).is_some()
                 || (name == TIME && self.range != TimeRange::ALL)
                 || self.values.iter().any(|(column, _)| column == name)
         };
