@@ -188,6 +188,8 @@ impl Client {
             .into_iter()
             .map(|r| r.name)
             .collect();
+        // A node lists those of each shard.
+        names.sort_unstable();
         names.dedup();
         Ok(names)
     }

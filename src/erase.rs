@@ -3,6 +3,7 @@
 //! The condition names what is to be forgotten, so it goes into no log, no list of queries and no
 //! record.
 
+use query::StreamColumns;
 use serde::{Deserialize, Serialize};
 use storage::{EraseReport, Name, QUARANTINE, Store};
 use tokio::runtime::Handle;
@@ -21,6 +22,9 @@ pub(crate) struct EraseRequest {
     /// Only counts the events.
     #[serde(default)]
     pub(crate) dry_run: bool,
+    /// The columns upon which the stores of a cluster agree, as a node names them to each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) columns: Option<StreamColumns>,
 }
 
 /// Erases the events that pass the condition. The caller's thread may block.
@@ -42,7 +46,8 @@ pub(crate) fn erase(
     }
     // Its queries have no limits, and are in no list of the server.
     let engine = wiring::engine_of_one(config, None)?;
-    let found = query::matching(&engine, snapshot, stream, &request.condition);
+    let (condition, columns) = (&request.condition, request.columns.as_ref());
+    let found = query::matching(&engine, snapshot, stream, condition, columns);
     let seqs = runtime.block_on(found)?;
     Ok(store.erase(stream, seqs, request.dry_run)?)
 }

@@ -34,6 +34,8 @@ pub(crate) enum Action {
     Read,
     /// Stores the parts of batches that another server of the cluster has divided.
     TakeParts,
+    /// Changes or verifies a store as a whole; a node has the servers of its shards do it.
+    Maintain,
     /// Anything else.
     Administer,
 }
@@ -56,7 +58,7 @@ impl Role {
             Action::Ingest => matches!(self, Self::Ingest | Self::Peer | Self::Admin),
             Action::Read => matches!(self, Self::Read | Self::Peer | Self::Admin),
             Action::TakeParts => matches!(self, Self::Peer | Self::Admin),
-            Action::Administer => self == Self::Admin,
+            Action::Maintain | Action::Administer => self == Self::Admin,
         }
     }
 

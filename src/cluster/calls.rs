@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Builder;
 use hyper::{Method, Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -33,7 +34,7 @@ const HEALTH_WITHIN: Duration = Duration::from_millis(500);
 /// Time for a call that nobody waits for.
 pub(super) const BACKGROUND_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum bytes of a state's tables.
-const STATE_BYTES_MAX: usize = 64 << 20;
+pub(super) const STATE_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of the body of an error, or of one that says nothing.
 pub(super) const SHORT_BYTES_MAX: usize = 64 << 10;
 
@@ -151,20 +152,43 @@ impl PeerServer {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, NoAnswer> {
-        let gone = |error: &(dyn Error + 'static)| NoAnswer::Gone(cause(error));
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.url));
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, bearer(token));
-        }
-        let request = request.body(Body::from(body)).map_err(|e| gone(&e))?;
-        let answer = self.http.client.request(request).await;
-        let answer = answer.map_err(|e| gone(&e))?;
+        let request = self.request(method, path);
+        let answer = self.send(request, body).await.map_err(NoAnswer::Gone)?;
         match answer.status().is_success() {
             true => Ok(answer),
             false => Err(NoAnswer::Refused(refusal(answer).await)),
         }
+    }
+
+    /// Sends a request whose body is JSON, or empty. Returns the answer, with success or without.
+    ///
+    /// # Errors
+    /// If no answer comes.
+    pub(super) async fn send_json(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
+        let request = self.request(method, path);
+        let json = HeaderValue::from_static("application/json");
+        self.send(request.header(CONTENT_TYPE, json), body).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> Builder {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url));
+        match &self.token {
+            Some(token) => request.header(AUTHORIZATION, bearer(token)),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: Builder, body: Bytes) -> Result<Response<Incoming>, String> {
+        let request = request.body(Body::from(body)).map_err(|e| cause(&e))?;
+        let answer = self.http.client.request(request).await;
+        answer.map_err(|e| cause(&e))
     }
 
     /// Sends a request and reads its answer, which is JSON.
@@ -194,10 +218,7 @@ impl PeerServer {
     /// The reason, which tells whether the request may have been taken.
     pub(super) async fn post_once(&self, path: &str, body: Bytes) -> Result<Bytes, CallFailure> {
         let not_taken = |e: &(dyn Error + 'static)| CallFailure::NotTaken(cause(e));
-        let mut request = Request::post(format!("{}{path}", self.url));
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, bearer(token));
-        }
+        let request = self.request(Method::POST, path);
         let request = request.body(Body::from(body)).map_err(|e| not_taken(&e))?;
         let answer = match self.http.client.request(request).await {
             Ok(answer) => answer,
@@ -304,13 +325,24 @@ async fn refusal(answer: Response<Incoming>) -> String {
 /// Returns the reason that an answer without success tells, and whether it is a server's own.
 async fn refusal_of(answer: Response<Incoming>) -> (String, bool) {
     let status = answer.status();
-    let text = whole(answer, SHORT_BYTES_MAX).await;
-    let body: Value = serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default();
-    let said = ["message", "hint"].map(|key| body["error"][key].as_str());
-    let is_its_own = body["error"]["code"].is_string();
-    let said = match said.into_iter().flatten().collect::<Vec<_>>() {
-        said if said.is_empty() => format!("it answered {status}"),
-        said => format!("it answered {status}: {}", said.join("; ")),
+    let text = whole(answer, SHORT_BYTES_MAX).await.unwrap_or_default();
+    let error = error_in(&text);
+    let said = match words_of(&error) {
+        Some(words) => format!("it answered {status}: {words}"),
+        None => format!("it answered {status}"),
     };
-    (said, is_its_own)
+    (said, error["code"].is_string())
+}
+
+/// Returns the error in the body of an answer; null if there is none.
+pub(super) fn error_in(body: &[u8]) -> Value {
+    let mut body: Value = serde_json::from_slice(body).unwrap_or_default();
+    body.get_mut("error").map(Value::take).unwrap_or_default()
+}
+
+/// Returns the message and the hint of an error.
+pub(super) fn words_of(error: &Value) -> Option<String> {
+    let words = ["message", "hint"].map(|key| error[key].as_str());
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }

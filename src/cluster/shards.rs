@@ -14,6 +14,7 @@
 mod gathering;
 mod lanes;
 mod owners;
+mod requests;
 mod send;
 mod sources;
 mod split;
@@ -41,6 +42,7 @@ use gathering::Gathering;
 use lanes::{Lanes, SentBytes, UnderWay};
 pub(super) use owners::Owners;
 pub(crate) use owners::ToldPosition;
+pub(crate) use requests::{ShardReply, ShardRequest};
 pub(crate) use send::{PartAnswer, PartRefusal};
 use split::ItemShards;
 pub(crate) use status::{ClusterStatus, SeenShard, ShardInfo};

@@ -45,8 +45,8 @@ impl Change {
 /// Result of a seal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sealed {
-    /// Exclusive end of the sealed sequence numbers.
-    pub(super) last_run: u64,
+    /// Exclusive end of the sealed sequence numbers; `None` for several shards.
+    pub(super) last_run: Option<u64>,
     pub(super) events: u64,
 }
 
@@ -108,7 +108,7 @@ impl Admin for Local {
         self.store.retain_levels()?;
         while self.store.backfill() {}
         Ok(Sealed {
-            last_run: report.cutoff,
+            last_run: Some(report.cutoff),
             events: report.events,
         })
     }
@@ -211,10 +211,9 @@ pub(super) struct Remote(pub(super) Client);
 impl Admin for Remote {
     fn seal(&self) -> Result<Sealed> {
         let answer = self.0.post("/api/v1/rollups/run")?;
-        let number = |name: &str| answer[name].as_u64().unwrap_or(0);
         Ok(Sealed {
-            last_run: number("last_run"),
-            events: number("events"),
+            last_run: answer["last_run"].as_u64(),
+            events: answer["events"].as_u64().unwrap_or(0),
         })
     }
 

@@ -19,6 +19,7 @@ pub(super) fn run(context: &Context, args: EraseArgs) -> Result<ExitCode> {
     let request = EraseRequest {
         condition: condition(args.condition)?,
         dry_run: args.dry_run,
+        columns: None,
     };
     let admin = context.admin()?;
     let report = admin.erase(&stream, &request)?;

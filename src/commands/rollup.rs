@@ -169,7 +169,8 @@ fn seal(context: &Context) -> Result<ExitCode> {
     let admin = context.admin()?;
     let Sealed { last_run, events } = admin.seal()?;
     admin.close()?;
-    println!("sealed {} events; last_run is {last_run}", grouped(events));
+    let at = last_run.map_or(String::new(), |at| format!("; last_run is {at}"));
+    println!("sealed {} events{at}", grouped(events));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use crossbeam_channel::Receiver;
-use query::{Answer, GonePeer, Parameters, Question, Session, Sources, StreamColumns, TailFilter};
+use query::{
+    Answer, GonePeer, Parameters, PeerTables, Question, Session, Sources, StreamColumns, TailFilter,
+};
 use storage::{Arrived, Name, StreamKind};
 
 use super::{Client, Serving};
@@ -118,6 +120,23 @@ impl Serving {
             kind: meta.kind,
             columns: meta.columns,
         }))
+    }
+
+    /// Returns the tables of each shard of the cluster.
+    ///
+    /// # Errors
+    /// [`query::Error::Peer`] if the server of one is gone.
+    pub(crate) async fn tables_of_shards(&self) -> query::Result<Vec<(u16, Arc<PeerTables>)>> {
+        let Some(peers) = &self.peers else {
+            return Ok(Vec::new());
+        };
+        let store = self.store.snapshot().manifest().store_id.clone();
+        let told = peers.of_each_shard(&store, self.patience(None)).await;
+        let states =
+            told.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })?;
+        let tables = states.iter();
+        let tables = tables.map(|(shard, state)| (*shard, Arc::clone(state.tables())));
+        Ok(tables.collect())
     }
 
     /// Compiles a condition for the present columns of a stream, and those upon which other stores

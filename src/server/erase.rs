@@ -14,7 +14,9 @@ use super::status::Who;
 use crate::erase::{EraseRequest, erase as erase_events};
 
 /// Maximum bytes of a condition.
-pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
+pub(super) const CONDITION_BYTES_MAX: usize = 1 << 20;
+/// Maximum bytes of a body: a node adds the columns of the stream.
+pub(super) const BODY_BYTES_MAX: usize = CONDITION_BYTES_MAX + (4 << 20);
 
 /// Handles `POST /api/v1/streams/{name}/erase` with the body `{"where", "dry_run"}`.
 pub(super) async fn erase(

@@ -150,9 +150,12 @@ impl Front {
         self.own.check(head)?;
         check_framing(head)?;
         let route = check_route(head)?;
-        nodes::check(&self.app.serving, head)?;
+        nodes::check(&self.app.serving, route)?;
         match route {
-            Some(route) => login::admit(&self.app.serving.access, route, head).await,
+            Some(route) => {
+                let asked = (route, nodes::action(&self.app.serving, route));
+                login::admit(&self.app.serving.access, asked, head).await
+            }
             None => Ok(None),
         }
     }
@@ -187,9 +190,13 @@ impl Front {
             return refused;
         }
         let path = head.uri.path().to_owned();
+        let route_to_shards = nodes::route_to_shards(&self.app.serving, &head);
         let mut request = Request::from_parts(head, body);
         request.extensions_mut().insert(watch.pieces());
-        let response = self.router.clone().oneshot(request).await.into_response();
+        let response = match route_to_shards {
+            Some(route) => nodes::send_on(&self.app, route, request).await,
+            None => self.router.clone().oneshot(request).await.into_response(),
+        };
         match watch.refusal() {
             // The handler answered for a body that it could not read; this response has the
             // reason.

@@ -40,11 +40,10 @@ pub(super) fn client_of(head: &Parts) -> IpAddr {
 /// The response to send instead: 401, 403, or 429 after too many failed logins.
 pub(super) async fn admit(
     access: &Access,
-    route: &Route,
+    (route, action): (&Route, Action),
     head: &Parts,
 ) -> Result<Option<Arc<Principal>>, Box<Response>> {
-    let needs = route.needs;
-    if needs.action == Action::Public {
+    if action == Action::Public {
         // A supervisor's probe with outdated credentials is a probe still.
         return Ok(None);
     }
@@ -63,7 +62,7 @@ pub(super) async fn admit(
     let mut held = String::new();
     let query = head.uri.query().unwrap_or_default();
     let target = route.target(head.uri.path(), query, &mut held);
-    if principal.may(needs.action, target) {
+    if principal.may(action, target) {
         return Ok(Some(principal));
     }
     let message = format!(

@@ -1,35 +1,35 @@
-//! The requests that a node of a cluster refuses: its own store is empty, and an answer about that
+//! Requests to a node of a cluster about stores. Its own store is empty, and an answer about that
 //! one would be taken for one about the cluster.
+//!
+//! # Invariants
+//! * A request that changes or verifies a store (the right [`Action::Maintain`]) goes to the
+//!   servers of all shards that it concerns ([`sending`]). Its answer tells success only if all of
+//!   them have told it.
+//! * Lists have the rows of all servers. A request that one store alone can answer is refused.
 
-use axum::http::Method;
+mod reports;
+mod sending;
+
 use axum::http::request::Parts;
 use axum::response::Response;
 
 use super::answer;
+use super::routes::{self, Found, Route};
+use crate::access::Action;
 use crate::serve::Serving;
 
-/// Beginnings and ends of the paths of what one store alone answers.
-const BEGINS: [&str; 5] = [
+pub(super) use sending::send_on;
+
+/// Routes of requests that one store alone can answer.
+const OF_ONE_STORE: [&str; 3] = [
     "/api/v1/backup",
-    "/api/v1/indexes",
-    "/api/v1/partitions",
-    "/api/v1/quarantine",
-    "/api/v1/rollups",
-];
-const ENDS: [&str; 2] = ["/erase", "/shard-keys"];
-/// Lists, which have what all servers tell.
-const LISTS: [&str; 4] = [
-    "/api/v1/indexes",
-    "/api/v1/partitions",
-    "/api/v1/quarantine",
-    "/api/v1/rollups",
+    "/api/v1/quarantine/explain",
+    "/api/v1/streams/{name}/shard-keys",
 ];
 
 /// Refuses a request about one store, where the server is a node.
-pub(super) fn check(serving: &Serving, head: &Parts) -> Result<(), Box<Response>> {
-    let path = head.uri.path();
-    let lists = head.method == Method::GET && LISTS.contains(&path);
-    match !lists && is_of_one_store(path) {
+pub(super) fn check(serving: &Serving, route: Option<&Route>) -> Result<(), Box<Response>> {
+    match route.is_some_and(|route| OF_ONE_STORE.contains(&route.path)) {
         true => serving
             .has_events()
             .map_err(|why| Box::new(answer::bad_request(why))),
@@ -37,32 +37,43 @@ pub(super) fn check(serving: &Serving, head: &Parts) -> Result<(), Box<Response>
     }
 }
 
-fn is_of_one_store(path: &str) -> bool {
-    BEGINS.iter().any(|begin| path.starts_with(begin))
-        || path.starts_with("/api/v1/streams/") && ENDS.iter().any(|end| path.ends_with(end))
+/// Returns the right that a request needs here: the server of a shard does what the nodes, its
+/// peers, pass on from their operators.
+pub(super) fn action(serving: &Serving, route: &Route) -> Action {
+    match route.needs.action {
+        Action::Maintain if serving.config.cluster.shard.is_some() => Action::TakeParts,
+        action => action,
+    }
+}
+
+/// Returns the route of a request that the servers of the shards answer, where this one is a node.
+pub(super) fn route_to_shards(serving: &Serving, head: &Parts) -> Option<&'static Route> {
+    let Found::Route(route) = routes::find(&head.method, head.uri.path()) else {
+        return None;
+    };
+    let is_sent = serving.config.cluster.is_node() && route.needs.action == Action::Maintain;
+    is_sent.then_some(route)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Action;
     use crate::server::routes::ROUTES;
 
     /// Otherwise a new route of administration would succeed at a node, and change nothing.
     #[test]
     fn administration_is_of_accounts_or_of_one_store() {
-        let is_of_accounts = |path: &str| {
-            let accounts = ["/api/v1/users", "/api/v1/tokens"];
-            accounts.iter().any(|begin| path.starts_with(begin))
-        };
+        let accounts = ["/api/v1/users", "/api/v1/tokens"];
+        let is_of_accounts = |path: &str| accounts.iter().any(|begin| path.starts_with(begin));
         let mut administration = 0;
         for route in ROUTES {
             if route.needs.action == Action::Administer {
                 administration += 1;
                 let path = route.path;
-                assert_ne!(is_of_one_store(path), is_of_accounts(path), "{path}");
+                let is_of_one = OF_ONE_STORE.contains(&path);
+                assert_ne!(is_of_one, is_of_accounts(path), "{path}");
             }
         }
-        assert!(administration > 10, "{administration}");
+        assert!(administration > 5, "{administration}");
     }
 }

@@ -64,6 +64,7 @@ const READS: Needs = needs(Action::Read, TargetOf::Visible);
 const READS_STREAM: Needs = needs(Action::Read, TargetOf::Path);
 const READS_NAMED: Needs = needs(Action::Read, TargetOf::Parameter);
 const READS_STORE: Needs = needs(Action::Read, TargetOf::Store);
+const TENDS: Needs = needs(Action::Maintain, TargetOf::Store);
 const ADMIN: Needs = needs(Action::Administer, TargetOf::Store);
 
 const fn route(
@@ -101,41 +102,41 @@ pub(super) const ROUTES: &[Route] = &[
         READS_STREAM,
         &["shards", "key"],
     ),
-    route("POST", "/api/v1/streams/{name}/erase", ADMIN, &[]),
+    route("POST", "/api/v1/streams/{name}/erase", TENDS, &[]),
     route("GET", "/api/v1/partitions", READS, &[]),
     route(
         "DELETE",
         "/api/v1/partitions",
-        ADMIN,
+        TENDS,
         &["stream", "date", "dry_run"],
     ),
     route(
         "POST",
         "/api/v1/partitions/detach",
-        ADMIN,
+        TENDS,
         &["stream", "date", "dry_run"],
     ),
     route(
         "POST",
         "/api/v1/partitions/attach",
-        ADMIN,
+        TENDS,
         &["stream", "date"],
     ),
     route(
         "POST",
         "/api/v1/partitions/retain",
-        ADMIN,
+        TENDS,
         &["stream", "dry_run"],
     ),
-    route("POST", "/api/v1/partitions/compact", ADMIN, &["stream"]),
+    route("POST", "/api/v1/partitions/compact", TENDS, &["stream"]),
     route("GET", "/api/v1/indexes", READS, &[]),
     route(
         "POST",
         "/api/v1/indexes/{stream}/{field}",
-        ADMIN,
+        TENDS,
         &["covering"],
     ),
-    route("DELETE", "/api/v1/indexes/{stream}/{field}", ADMIN, &[]),
+    route("DELETE", "/api/v1/indexes/{stream}/{field}", TENDS, &[]),
     route(
         "GET",
         "/api/v1/quarantine",
@@ -151,24 +152,24 @@ pub(super) const ROUTES: &[Route] = &[
     route(
         "POST",
         "/api/v1/quarantine/replay",
-        ADMIN,
+        TENDS,
         &quarantine::REPLAY,
     ),
-    route("POST", "/api/v1/quarantine/drop", ADMIN, &quarantine::DROP),
+    route("POST", "/api/v1/quarantine/drop", TENDS, &quarantine::DROP),
     route("GET", "/api/v1/rollups", READS, &[]),
-    route("POST", "/api/v1/rollups/run", ADMIN, &[]),
-    route("POST", "/api/v1/rollups/compact", ADMIN, &[]),
-    route("DELETE", "/api/v1/rollups/{name}", ADMIN, &[]),
+    route("POST", "/api/v1/rollups/run", TENDS, &[]),
+    route("POST", "/api/v1/rollups/compact", TENDS, &[]),
+    route("DELETE", "/api/v1/rollups/{name}", TENDS, &[]),
     route(
         "POST",
         "/api/v1/rollups/{name}/verify",
-        ADMIN,
+        TENDS,
         &["sample", "questions"],
     ),
     route(
         "POST",
         "/api/v1/rollups/{name}/rebuild",
-        ADMIN,
+        TENDS,
         &["from", "to"],
     ),
     route("POST", "/api/v1/backup", ADMIN, &[]),

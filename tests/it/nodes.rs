@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::follow::follow;
-use crate::support::{Answer, Broker, Home, Moto, PAST_S, Server, line, only_number};
+use crate::support::{Answer, Broker, Home, Moto, PAST_S, Server, line, only_number, run};
 
 const SHARDS: u16 = 4;
 /// Time after which an answer is not late, but will not come.
@@ -46,6 +47,7 @@ impl Nodes {
             ("LOGMILL_CLUSTER__KAFKA_OPTIONS", options),
             ("LOGMILL_STORAGE__LAG", "1h"),
             ("LOGMILL_STREAM__ACCESS__SHARD_KEY", "host"),
+            ("LOGMILL_STREAM__NOTES__SHARD_KEY", "host"),
         ];
         let environment = moto.environment().into_iter().chain(cluster);
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -173,16 +175,21 @@ fn batch(number: u64) -> String {
 #[track_caller]
 fn send(server: &Server, number: u64) -> Value {
     let key = format!("batch-{number}");
+    let answer = send_as(server, &key, "access", &batch(number));
+    answer.status(200).json()
+}
+
+/// Sends lines under a key until there is an answer other than 503.
+#[track_caller]
+fn send_as(server: &Server, key: &str, to: &str, lines: &str) -> Answer {
     let until = Instant::now() + LATE;
     loop {
-        let headers = [("Idempotency-Key", key.as_str())];
-        let answer = server.try_post("/api/v1/ingest/access", &headers, batch(number).as_bytes());
-        match answer {
-            Ok(answer) if answer.status == 200 => return answer.json(),
-            Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.text()),
-            Err(_) => {}
+        let headers = [("Idempotency-Key", key)];
+        let target = format!("/api/v1/ingest/{to}");
+        match server.try_post(&target, &headers, lines.as_bytes()) {
+            Ok(answer) if answer.status != 503 => return answer,
+            _ => assert!(Instant::now() < until, "{key} is not taken"),
         }
-        assert!(Instant::now() < until, "batch {number} is not taken");
         thread::sleep(PAUSE);
     }
 }
@@ -259,9 +266,7 @@ fn shards_move_to_a_node_that_joins_and_away_from_one_that_stops() {
         "{metrics}"
     );
     // The state of all servers is that of the cluster: an alert on it would never fire otherwise.
-    let garbage = all
-        .at(0)
-        .post("/api/v1/ingest/access", &[], b"of no format");
+    let garbage = send_as(all.at(0), "garbage", "access", "of no format");
     assert_eq!(garbage.status(400).json()["quarantined"], 1);
     for (question, expected) in [
         (
@@ -286,9 +291,9 @@ fn shards_move_to_a_node_that_joins_and_away_from_one_that_stops() {
     for list in ["rollups", "partitions", "quarantine", "indexes"] {
         all.at(1).get(&format!("/api/v1/{list}")).status(200);
     }
-    // A node has no events itself, and does not pretend that an erasure found none.
-    let erased = all.at(0).post("/api/v1/streams/access/erase", &[], b"true");
-    assert!(erased.status(400).text().contains("logmill cluster status"));
+    // A node has no events itself, and does not pretend that it has saved them.
+    let saved = all.at(0).post("/api/v1/backup", &[], b"{}");
+    assert!(saved.status(400).text().contains("logmill cluster status"));
     // The same batch again makes no new events.
     let mut tail = follow(all.at(0), "stream=access");
     send(all.at(1), 1);
@@ -315,6 +320,149 @@ fn shards_move_to_a_node_that_joins_and_away_from_one_that_stops() {
         assert!(Instant::now() < until, "a server outlives its node");
         thread::sleep(PAUSE);
     }
+}
+
+/// Sends an operator's request. Returns the status and the answer.
+#[track_caller]
+fn change(node: &Server, target: &str, body: &Value) -> (u16, Value) {
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    let json = [("Content-Type", "application/json")];
+    let answer = node.post(target, &json, body.as_bytes());
+    (answer.status, answer.json())
+}
+
+/// An operator asks any node, and all shards do the work.
+#[test]
+fn an_operators_request_at_a_node_is_done_by_all_shards() {
+    const HOSTS: u64 = 20;
+    let Some(all) = Nodes::start(2) else {
+        return;
+    };
+    all.wait_for_whole(0, &[0, 1]);
+    let node = all.at(0);
+    for number in 0..3 {
+        send(node, number);
+    }
+    let waiting = send_as(node, "of another format", "access?format=common", &batch(3));
+    assert_eq!(waiting.status(200).json()["quarantined"], COUNT);
+    // A column that one shard alone has.
+    let note = |host: u64| match host {
+        0 => json!({ "time": "2024-03-01T10:00:00Z", "host": "h0", "user": "ann" }),
+        _ => json!({ "time": "2024-03-01T10:00:00Z", "host": format!("h{host}") }),
+    };
+    let notes =
+        |hosts: Range<u64>| -> String { hosts.map(|host| format!("{}\n", note(host))).collect() };
+    for (key, hosts) in [("without the column", 1..HOSTS), ("with the column", 0..1)] {
+        send_as(node, key, "notes?format=json", &notes(hosts)).status(200);
+    }
+
+    let (status, sealed) = change(node, "/api/v1/rollups/run", &Value::Null);
+    assert_eq!(status, 200, "{sealed}");
+    assert!(
+        sealed["events"].as_u64() >= Some(3 * COUNT + HOSTS),
+        "{sealed}"
+    );
+    assert_eq!(sealed["last_run"], Value::Null, "{sealed}");
+
+    let replay = [
+        "quarantine",
+        "replay",
+        "--format",
+        "combined",
+        "--output",
+        "json",
+    ];
+    for replayed in [COUNT, 0] {
+        let told = run(&[&replay[..], &["--server", &node.url]].concat()).code(0);
+        assert_eq!(told.json()["replayed"], replayed);
+        assert_once(node, 4);
+    }
+
+    let is_host = "host = '203.0.113.5'";
+    let found = number(
+        node,
+        &format!("SELECT count(*) FROM access WHERE {is_host}"),
+    );
+    assert!(found > 0);
+    let erase = |stream: &str, condition: &str, dry_run: bool| {
+        let request = json!({ "where": condition, "dry_run": dry_run });
+        change(node, &format!("/api/v1/streams/{stream}/erase"), &request)
+    };
+    for (dry_run, left) in [(true, 4 * COUNT), (false, 4 * COUNT - found)] {
+        let (status, report) = erase("access", is_host, dry_run);
+        assert_eq!(
+            (status, &report["events"]),
+            (200, &found.into()),
+            "{report}"
+        );
+        assert_eq!(number(node, "SELECT count(*) FROM access"), left);
+        assert_eq!(number(node, "SELECT sum(hits) FROM stats.yearly"), left);
+    }
+    let (_, report) = erase("notes", "user = 'ann' OR host = 'h1'", true);
+    assert_eq!(report["events"], 2, "{report}");
+    let (_, report) = erase("notes", "user IS NULL", false);
+    assert_eq!(report["events"], HOSTS - 1, "{report}");
+    assert_eq!(number(node, "SELECT count(*) FROM notes"), 1);
+    for (stream, condition, said) in [
+        ("nothing", "true", "there is no stream nothing"),
+        ("notes", "nobody = 1", "nobody"),
+        ("notes", "host", "not true or false"),
+    ] {
+        let (status, told) = erase(stream, condition, false);
+        let message = told["error"]["message"].as_str().expect("a message");
+        assert_eq!(status, 400, "{told}");
+        assert!(
+            message.contains(said) && !message.contains("shard"),
+            "{told}"
+        );
+    }
+
+    let (status, verified) = change(node, "/api/v1/rollups/stats/verify", &Value::Null);
+    assert_eq!(
+        (status, &verified["events"]),
+        (200, &(4 * COUNT - found).into()),
+        "{verified}"
+    );
+    for level in verified["levels"].as_array().expect("levels") {
+        assert_eq!(level["differences"], 0, "{verified}");
+    }
+    assert_eq!(verified["questions"]["differences"], 0, "{verified}");
+    let unknown = change(node, "/api/v1/rollups/nothing/verify", &Value::Null);
+    assert_eq!(unknown.0, 400, "{unknown:?}");
+
+    let indexes = "SELECT count(*) FROM system.indexes WHERE stream = 'access' AND field = 'path'";
+    let (status, created) = change(node, "/api/v1/indexes/access/path", &Value::Null);
+    assert_eq!(
+        (status, &created["created"]),
+        (202, &true.into()),
+        "{created}"
+    );
+    let shards = "SELECT count(DISTINCT server) FROM system.parts WHERE stream = 'access'";
+    assert_eq!(number(node, indexes), number(node, shards));
+    node.delete("/api/v1/indexes/access/path").status(200);
+    assert_eq!(number(node, indexes), 0);
+
+    let day = "/api/v1/partitions?stream=notes&date=2024-03-01";
+    for (dry, left) in [("&dry_run=true", 1), ("", 0)] {
+        let dropped = node.delete(&format!("{day}{dry}")).status(200).json();
+        assert_eq!(dropped["events"], 1, "{dropped}");
+        assert_eq!(number(node, "SELECT count(*) FROM notes"), left);
+    }
+    for target in [
+        "partitions/compact",
+        "partitions/retain?stream=access",
+        "rollups/compact",
+    ] {
+        let (status, report) = change(node, &format!("/api/v1/{target}"), &Value::Null);
+        assert_eq!(status, 200, "{target}: {report}");
+    }
+    assert_eq!(
+        number(node, "SELECT sum(hits) FROM stats.yearly"),
+        4 * COUNT - found
+    );
 }
 
 /// Questions of this node would count its events, and those of the others would not.

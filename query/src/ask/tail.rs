@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
@@ -94,12 +94,19 @@ impl TailFilter {
         let (expr, schema) = Self::parse(engine, viewed, sql)?;
         let condition = session.create_physical_expr(expr, &schema).map_err(wrong)?;
         let found = condition.data_type(viewed).map_err(wrong)?;
-        if found != arrow::datatypes::DataType::Boolean {
+        if found != DataType::Boolean {
             return Err(Error::invalid(format!(
                 "the condition {sql:?} is {found}, not true or false"
             )));
         }
         Ok(condition)
+    }
+
+    /// Returns the columns that a condition can name, with their types.
+    pub(crate) fn into_columns(self) -> Vec<(String, DataType)> {
+        let fields = self.viewed.fields().iter();
+        let column = |field: &FieldRef| (field.name().clone(), field.data_type().clone());
+        fields.map(column).collect()
     }
 
     /// Returns the columns of the returned rows: those of `SELECT *`.

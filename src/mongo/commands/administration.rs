@@ -112,7 +112,7 @@ fn require(
         Action::Public | Action::Ingest => "ingest",
         Action::Read => "read",
         Action::TakeParts => "peer",
-        Action::Administer => "admin",
+        Action::Maintain | Action::Administer => "admin",
     };
     let of = match target {
         Target::Stream(stream) => format!(" of the stream {stream}"),

@@ -168,7 +168,7 @@ fn every_route_needs_the_right_of_the_written_table() {
                 Action::Ingest => "ingest",
                 Action::Read => "read",
                 Action::TakeParts => "peer",
-                Action::Administer => "admin",
+                Action::Maintain | Action::Administer => "admin",
             };
             let target = match route.needs.target {
                 TargetOf::Path => "path",

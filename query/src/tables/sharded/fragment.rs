@@ -63,7 +63,7 @@ pub(crate) enum FragmentStep {
 impl Fragment {
     /// Returns the plan of this fragment over the rows of a store's stream.
     pub(crate) fn plan(&self, rows: LogicalPlan) -> Result<LogicalPlan> {
-        let agreed = self.agreed(rows.schema())?;
+        let agreed = agreed_columns(&self.columns, rows.schema())?;
         let rows = Projection::try_new(agreed, Arc::new(rows))?;
         let rows = LogicalPlan::Projection(rows);
         let named = SubqueryAlias::try_new(Arc::new(rows), self.relation.clone())?;
@@ -71,23 +71,26 @@ impl Fragment {
         let mut steps = self.steps.iter();
         steps.try_fold(named, |plan, step| step.over(plan))
     }
+}
 
-    /// Returns the agreed columns over those that a store has.
-    fn agreed(&self, schema: &DFSchema) -> Result<Vec<Expr>> {
-        let columns = self.columns.iter().map(|(name, wanted)| {
-            let found = schema.index_of_column_by_name(None, name);
-            let value = match found {
-                Some(nth) => Expr::Column(Column::from(schema.qualified_field(nth))),
-                None => lit(ScalarValue::try_from(wanted)?),
-            };
-            let value = match value.get_type(schema)? == *wanted {
-                true => value,
-                false => cast(value, wanted.clone()),
-            };
-            Ok(value.alias(name))
-        });
-        columns.collect()
-    }
+/// Returns columns upon which several stores agree, over those that one store has.
+pub(crate) fn agreed_columns(
+    columns: &[(String, DataType)],
+    schema: &DFSchema,
+) -> Result<Vec<Expr>> {
+    let columns = columns.iter().map(|(name, wanted)| {
+        let found = schema.index_of_column_by_name(None, name);
+        let value = match found {
+            Some(nth) => Expr::Column(Column::from(schema.qualified_field(nth))),
+            None => lit(ScalarValue::try_from(wanted)?),
+        };
+        let value = match value.get_type(schema)? == *wanted {
+            true => value,
+            false => cast(value, wanted.clone()),
+        };
+        Ok(value.alias(name))
+    });
+    columns.collect()
 }
 
 impl FragmentStep {
