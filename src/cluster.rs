@@ -151,26 +151,21 @@ impl Peers {
         }
     }
 
-    /// Asks the server of each shard of a cluster for its present state. Waits for those that are
-    /// on their way to another node while `patience` lasts.
+    /// Asks every peer for its present state, as [`Peers::awaited_states`] does. Returns the states
+    /// with the shards of those that have one.
     ///
     /// # Errors
     /// The first that is gone.
-    pub(crate) async fn of_each_shard(
+    pub(crate) async fn states_by_shard(
         &self,
         store: &str,
         patience: impl Future<Output = ()>,
-    ) -> Result<Vec<(u16, Arc<dyn Peer>)>, GonePeer> {
-        let numbered = self
-            .0
-            .iter()
-            .filter_map(|place| Some((place.shard()?, place)));
-        let (shards, places): (Vec<u16>, Vec<&PeerPlace>) = numbered.unzip();
-        let (states, missing) = Self::awaited_of(&places, store, patience).await;
+    ) -> Result<Vec<(Option<u16>, Arc<dyn Peer>)>, GonePeer> {
+        let (states, missing) = self.awaited_states(store, patience).await;
         match missing.gone().into_iter().next() {
             Some(gone) => Err(gone),
-            // One state of each, in their order.
-            None => Ok(shards.into_iter().zip(states).collect()),
+            // One state of each place, in their order.
+            None => Ok(self.0.iter().map(PeerPlace::shard).zip(states).collect()),
         }
     }
 
@@ -222,19 +217,10 @@ impl Peers {
         store: &str,
         patience: impl Future<Output = ()>,
     ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'_>) {
-        let places: Vec<&PeerPlace> = self.0.iter().collect();
-        Self::awaited_of(&places, store, patience).await
-    }
-
-    async fn awaited_of<'a>(
-        places: &[&'a PeerPlace],
-        store: &str,
-        patience: impl Future<Output = ()>,
-    ) -> (Vec<Arc<dyn Peer>>, MissingPeers<'a>) {
         let mut patience = pin!(patience);
         let mut is_patient = true;
         loop {
-            let (states, missing) = Self::states_of(places.to_vec(), store).await;
+            let (states, missing) = self.states(store).await;
             if !is_patient || !missing.are_awaited() {
                 return (states, missing);
             }

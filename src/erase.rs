@@ -27,6 +27,23 @@ pub(crate) struct EraseRequest {
     pub(crate) columns: Option<StreamColumns>,
 }
 
+/// The result of an erasure.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Erased {
+    #[serde(flatten)]
+    pub(crate) report: EraseReport,
+    /// Peers of a node that have the stream and are no shards: they have erased nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_asked: Vec<String>,
+}
+
+impl From<EraseReport> for Erased {
+    fn from(report: EraseReport) -> Self {
+        let not_asked = Vec::new();
+        Self { report, not_asked }
+    }
+}
+
 /// Erases the events that pass the condition. The caller's thread may block.
 ///
 /// # Errors
@@ -39,6 +56,10 @@ pub(crate) fn erase(
 ) -> Result<EraseReport> {
     let snapshot = store.snapshot();
     let is_unknown = !snapshot.streams().contains_key(stream);
+    if is_unknown && request.columns.is_some() {
+        // Other shards have it.
+        return Ok(EraseReport::default());
+    }
     if stream.as_str() == QUARANTINE || (is_unknown && stream.as_str() == "quarantine") {
         return Err(Failure::usage(
             "quarantined lines are no events of a stream; discard them with `logmill quarantine drop`",

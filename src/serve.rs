@@ -48,7 +48,7 @@ pub(crate) use ask::Client;
 pub(crate) use bulk::Turn;
 pub(crate) use concern::{NotReached, reached, submitted_concern};
 pub(crate) use delivery::{Content, Delivery, ParsedDelivery, Submission};
-pub(crate) use following::{CompiledFilter, Positions};
+pub(crate) use following::{CompiledFilter, Positions, StreamOfAll};
 pub(crate) use parsing::{Length, Parsing, SHORT_BYTES_MAX, keep_for};
 pub(crate) use places::{Connections, Places};
 pub(crate) use shares::{ClientPlace, Counted, Exceeded, Resource, Share};

@@ -113,6 +113,22 @@ impl PeerPlace {
         }
     }
 
+    /// Returns the server that the object store names now.
+    ///
+    /// # Errors
+    /// A clause, if it names none.
+    pub(super) async fn present_server(&self) -> Result<Arc<PeerServer>, String> {
+        match self {
+            Self::At(server) => Ok(Arc::clone(server)),
+            Self::Shard(place) => {
+                let late = |_| Err("the object store does not tell its server".to_owned());
+                timeout(FIRST_WITHIN, place.read())
+                    .await
+                    .unwrap_or_else(late)
+            }
+        }
+    }
+
     /// Asks the server for its present state.
     ///
     /// # Errors
@@ -310,4 +326,4 @@ impl ShardPlace {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -15,7 +15,7 @@ pub(super) type Behaviour = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// The requests that a server got, in the same form.
 pub(super) type Heard = Arc<Mutex<Vec<String>>>;
 
-fn answer(status: &str, body: &str) -> String {
+pub(super) fn answer(status: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
 }

@@ -11,15 +11,15 @@ use rustix::process::{Pid, test_kill_process};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use storage::{
-    CompactReport, EraseReport, IndexKind, IndexReport, Leaving, Name, PartitionReport,
-    PartsReport, Rebuilt, Store,
+    CompactReport, IndexKind, IndexReport, Leaving, Name, PartitionReport, PartsReport, Rebuilt,
+    Store,
 };
 
 use crate::access::{self, Listed, NewPassword, NewUser, TokenRequest, Verifier};
 use crate::client::Client;
 use crate::config::Config;
 use crate::dates::DateRange;
-use crate::erase::{self, EraseRequest};
+use crate::erase::{self, EraseRequest, Erased};
 use crate::failure::{Failure, Result};
 use crate::wiring;
 
@@ -72,7 +72,7 @@ pub(super) trait Admin {
         dry: bool,
     ) -> Result<PartitionReport>;
     /// Erases the events that pass a condition.
-    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<EraseReport>;
+    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<Erased>;
     /// Drops the partitions that are beyond the retention.
     fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>>;
     /// Requests an index of a column.
@@ -143,10 +143,10 @@ impl Admin for Local {
         })
     }
 
-    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<EraseReport> {
+    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<Erased> {
         let runtime = wiring::runtime()?;
         let with = (&self.config, runtime.handle());
-        erase::erase(with, &self.store, stream, request)
+        Ok(erase::erase(with, &self.store, stream, request)?.into())
     }
 
     fn retain(&self, stream: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
@@ -252,7 +252,7 @@ impl Admin for Remote {
         self.0.partitions(change.words().0, &query)
     }
 
-    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<EraseReport> {
+    fn erase(&self, stream: &Name, request: &EraseRequest) -> Result<Erased> {
         let path = format!("/api/v1/streams/{stream}/erase");
         report(self.0.post_json(&path, request)?)
     }

@@ -9,7 +9,7 @@ use storage::Name;
 use super::Context;
 use super::partition::{is_json, print_json};
 use crate::cli::EraseArgs;
-use crate::erase::EraseRequest;
+use crate::erase::{EraseRequest, Erased};
 use crate::failure::{Result, note};
 use crate::units::grouped;
 
@@ -22,11 +22,12 @@ pub(super) fn run(context: &Context, args: EraseArgs) -> Result<ExitCode> {
         columns: None,
     };
     let admin = context.admin()?;
-    let report = admin.erase(&stream, &request)?;
+    let erased = admin.erase(&stream, &request)?;
     admin.close()?;
     if is_json(context) {
-        return print_json(&report);
+        return print_json(&erased);
     }
+    let Erased { report, not_asked } = erased;
     let verb = if args.dry_run {
         "would erase"
     } else {
@@ -47,6 +48,12 @@ pub(super) fn run(context: &Context, args: EraseArgs) -> Result<ExitCode> {
         note(format_args!(
             "{} detached partitions were not read; attach them and erase again",
             report.detached
+        ));
+    }
+    if !not_asked.is_empty() {
+        note(format_args!(
+            "these servers have the stream, too, and are no shards: erase at each of them: {}",
+            not_asked.join(", ")
         ));
     }
     Ok(ExitCode::SUCCESS)

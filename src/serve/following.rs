@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use crossbeam_channel::Receiver;
-use query::{
-    Answer, GonePeer, Parameters, PeerTables, Question, Session, Sources, StreamColumns, TailFilter,
-};
+use query::{Answer, GonePeer, Parameters, Question, Session, Sources, StreamColumns, TailFilter};
 use storage::{Arrived, Name, StreamKind};
 
 use super::{Client, Serving};
@@ -27,6 +25,15 @@ pub(crate) struct CompiledFilter {
 pub(crate) struct Positions {
     pub(crate) own: u64,
     pub(crate) peers: HashMap<String, u64>,
+}
+
+/// A stream of a cluster.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StreamOfAll {
+    /// The columns upon which the shards agree; `None` if none has the stream.
+    pub(crate) columns: Option<StreamColumns>,
+    /// Peers that have the stream and are no shards.
+    pub(crate) beside_shards: Vec<String>,
 }
 
 impl Serving {
@@ -122,21 +129,35 @@ impl Serving {
         }))
     }
 
-    /// Returns the tables of each shard of the cluster.
+    /// Returns a stream as the shards of the cluster have it.
     ///
     /// # Errors
-    /// [`query::Error::Peer`] if the server of one is gone.
-    pub(crate) async fn tables_of_shards(&self) -> query::Result<Vec<(u16, Arc<PeerTables>)>> {
+    /// [`query::Error::Peer`] if a peer is gone, and the errors of [`query::agreed_stream`].
+    pub(crate) async fn stream_of_all(&self, stream: &Name) -> query::Result<StreamOfAll> {
         let Some(peers) = &self.peers else {
-            return Ok(Vec::new());
+            return Ok(StreamOfAll::default());
         };
         let store = self.store.snapshot().manifest().store_id.clone();
-        let told = peers.of_each_shard(&store, self.patience(None)).await;
+        let told = peers.states_by_shard(&store, self.patience(None)).await;
         let states =
             told.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })?;
-        let tables = states.iter();
-        let tables = tables.map(|(shard, state)| (*shard, Arc::clone(state.tables())));
-        Ok(tables.collect())
+        let having = states.iter().filter_map(|(shard, peer)| {
+            let columns = peer.tables().streams.get(stream)?;
+            Some((shard, peer.name(), columns))
+        });
+        let (shards, others): (Vec<_>, Vec<_>) = having.partition(|(shard, ..)| shard.is_some());
+        let columns = shards.into_iter().map(|(.., columns)| columns);
+        let agreed = query::agreed_stream(None, columns)?;
+        Ok(StreamOfAll {
+            columns: agreed.map(|meta| StreamColumns {
+                kind: meta.kind,
+                columns: meta.columns,
+            }),
+            beside_shards: others
+                .into_iter()
+                .map(|(_, name, _)| name.to_owned())
+                .collect(),
+        })
     }
 
     /// Compiles a condition for the present columns of a stream, and those upon which other stores

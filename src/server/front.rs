@@ -169,7 +169,10 @@ impl Front {
             return Ok(Share::default());
         }
         let principal = admitted.as_ref().ok().and_then(Option::as_deref);
-        let is_cluster = head.uri.path().starts_with(CLUSTER);
+        let (path, method) = (head.uri.path(), &head.method);
+        let is_cluster = path.starts_with(CLUSTER)
+            || matches!(routes::find(method, path), Found::Route(route)
+                if nodes::action(serving, route) == Action::TakeParts);
         if is_cluster && principal.is_some_and(|who| who.may(Action::TakeParts, Target::Store)) {
             return Ok(Share::default());
         }

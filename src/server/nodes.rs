@@ -3,8 +3,7 @@
 //!
 //! # Invariants
 //! * A request that changes or verifies a store (the right [`Action::Maintain`]) goes to the
-//!   servers of all shards that it concerns ([`sending`]). Its answer tells success only if all of
-//!   them have told it.
+//!   servers of all shards ([`sending`]).
 //! * Lists have the rows of all servers. A request that one store alone can answer is refused.
 
 mod reports;
@@ -37,11 +36,12 @@ pub(super) fn check(serving: &Serving, route: Option<&Route>) -> Result<(), Box<
     }
 }
 
-/// Returns the right that a request needs here: the server of a shard does what the nodes, its
-/// peers, pass on from their operators.
+/// Returns the right that a request needs here: the server of a node's shard does what the nodes,
+/// its peers, pass on from their operators.
 pub(super) fn action(serving: &Serving, route: &Route) -> Action {
+    let cluster = &serving.config.cluster;
     match route.needs.action {
-        Action::Maintain if serving.config.cluster.shard.is_some() => Action::TakeParts,
+        Action::Maintain if cluster.shard.is_some() && cluster.finds_shards() => Action::TakeParts,
         action => action,
     }
 }

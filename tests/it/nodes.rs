@@ -465,6 +465,56 @@ fn an_operators_request_at_a_node_is_done_by_all_shards() {
     );
 }
 
+/// Posts a request with a token. Returns the status.
+#[track_caller]
+fn status_as(url: &str, path: &str, token: &str) -> u16 {
+    let request =
+        ureq::post(format!("{url}{path}")).header("Authorization", format!("Bearer {token}"));
+    let request = request.config().http_status_as_error(false).build();
+    let answer = request.send_empty().expect("an answer");
+    answer.status().as_u16()
+}
+
+/// A node has an operator's request done under its own account, which may do nothing else.
+#[test]
+fn the_server_of_a_shard_does_for_its_peers_what_maintains_the_store() {
+    let Some(mut all) = Nodes::start(1) else {
+        return;
+    };
+    all.wait_for_whole(0, &[0]);
+    assert_eq!(all.nodes[0].take().expect("a node").stop(), Some(0));
+    let tokens = ["admin", "peer", "read", "ingest"].map(|role| {
+        let args = ["token", "create", role, "--role", role, "--output", "json"];
+        let args = [&args[..], &["--data", &all.homes[0].data]].concat();
+        let created = run(&args).code(0).json();
+        created["token"].as_str().expect("a token").to_owned()
+    });
+    let [admin, peer, read, ingest] = &tokens;
+    let file = all.homes[0].file("peers", peer);
+    let setting = ("LOGMILL_CLUSTER__TOKEN_FILE".to_owned(), file);
+    all.environment.push(setting);
+    all.start_again(0);
+    let seal = "/api/v1/rollups/run";
+    let node = all.at(0);
+    let until = Instant::now() + LATE;
+    while status_as(&node.url, seal, admin) != 200 {
+        assert!(Instant::now() < until, "{}", node.log());
+        thread::sleep(PAUSE);
+    }
+    for token in [peer, read, ingest] {
+        assert_eq!(status_as(&node.url, seal, token), 403);
+    }
+    let bearer = format!("Bearer {admin}");
+    let status = node.get_with("/api/v1/cluster/status", &[("Authorization", &bearer)]);
+    let status = status.status(200).json();
+    let shard = status["servers"][0]["url"].as_str().expect("an address");
+    for (token, expected) in [(admin, 200), (peer, 200), (read, 403), (ingest, 403)] {
+        assert_eq!(status_as(shard, seal, token), expected, "{status}");
+    }
+    assert_eq!(status_as(shard, "/api/v1/backup", peer), 403);
+    assert_eq!(status_as(shard, "/api/v1/tokens/mine", peer), 403);
+}
+
 /// Questions of this node would count its events, and those of the others would not.
 #[test]
 fn a_node_refuses_to_begin_with_events_of_its_own() {

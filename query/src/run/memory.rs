@@ -12,8 +12,8 @@
 //!
 //! Memory that a query has freed stays resident in the C library, and would count as the
 //! program's own when the next query begins. So it is returned to the kernel then, and after a
-//! query was stopped. While queries hold more than half of the limit it is returned now and then:
-//! what one of their threads has freed and no other can use would count as held.
+//! query was stopped; and when queries seem to hold nearly all of the limit, because what one of
+//! their threads has freed and no other can use would count as held.
 //!
 //! # Invariants
 //! * A quarter of the limit is for reported memory: the rows that an aggregate returns or spills
@@ -55,10 +55,9 @@ const TO_END: Duration = Duration::from_millis(150);
 /// query takes of memory that was freed does not count as held.
 const GROWTH: u64 = 16 << 20;
 const GROWTH_SHARE: u64 = 8;
-/// Pause between two returns of freed memory while queries hold much, as a multiple of the time
-/// that one takes, and at least.
+/// Pause between two returns of freed memory while queries run, as a multiple of the time that one
+/// takes: new queries wait for it.
 const RETURN_PAUSE: u32 = 10;
-const RETURN_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Divisor of the limit: the memory that operators may report.
 const TOLD_SHARE: usize = 4;
 /// Divisor of the limit: the memory that a query receives whatever others hold, because it is not
@@ -92,7 +91,7 @@ struct MemorySample {
     stopped: Option<(Weak<Share>, Instant)>,
     /// True while the memory of a stopped query has not been returned to the kernel.
     is_kept: bool,
-    /// The time before which queries that hold much do not make freed memory be returned.
+    /// The time before which freed memory is not returned while queries run.
     next_return: Option<Instant>,
 }
 
@@ -105,8 +104,8 @@ impl MemorySample {
             return false;
         }
         storage::give_back_memory();
-        let pause = (began.elapsed() * RETURN_PAUSE).max(RETURN_PAUSE_MIN);
-        self.next_return = began.checked_add(pause);
+        let ended = Instant::now();
+        self.next_return = ended.checked_add((ended - began) * RETURN_PAUSE);
         true
     }
 
@@ -242,15 +241,16 @@ impl Memory {
             let others = storage::anonymous_bytes().saturating_sub(taken());
             looked.base = looked.base.max(others);
         }
+        let full = self.limit / 100 * FULL_SHARE;
         let mut held = looked.held();
-        if held > self.limit / 2 && looked.give_back_again() {
+        if held > full && looked.give_back_again() {
             held = looked.held();
         }
         if held > self.limit / 2 {
             held = held.min(taken());
         }
         self.held.store(held, Ordering::Relaxed);
-        let is_over = held > self.limit / 100 * FULL_SHARE;
+        let is_over = held > full;
         self.is_over.store(is_over, Ordering::Relaxed);
         if held <= self.limit / 100 * STOP_SHARE {
             return;

@@ -11,14 +11,15 @@ use crate::cluster::tests::{peer_with, serve};
 
 /// An object store that names a server, or does not answer.
 #[derive(Debug, Default)]
-struct Told {
+pub(in crate::cluster) struct Told {
     address: Mutex<Option<String>>,
     is_away: Mutex<bool>,
     readings: AtomicU64,
 }
 
 impl Told {
-    fn place(self: &Arc<Self>) -> PeerPlace {
+    /// Returns the place of shard 3.
+    pub(in crate::cluster) fn place(self: &Arc<Self>) -> PeerPlace {
         let told = Arc::clone(self);
         let address: AddressOf = Arc::new(move || {
             told.readings.fetch_add(1, Ordering::SeqCst);
@@ -32,7 +33,7 @@ impl Told {
         PeerPlace::Shard(Arc::new(ShardPlace::new(3, address, http, None)))
     }
 
-    fn name(&self, address: &str) {
+    pub(in crate::cluster) fn name(&self, address: &str) {
         *self.address.lock() = Some(address.to_owned());
     }
 

@@ -1,37 +1,33 @@
-//! Sends a request of an operator on to the servers of the shards, and makes one answer of theirs.
+//! Sends a request of an operator on to the servers of all shards, and makes one answer of theirs.
 //!
 //! # Invariants
-//! * A shard that has not told success is named in an error, with those that have. All of these
-//!   requests may be sent again: work that is done is not done twice.
+//! * Success means that all shards have done the work, or have nothing of what the request names.
+//!   A shard that has failed is named in an error, with those that have done it.
+//! * A shard that lacks a stream has nothing to erase, and each of the others reads the columns of
+//!   all. So an erasure has no other refusals than wrong ones.
 //! * The work goes on when the client disconnects.
 
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::request::Parts;
-use axum::http::{Request, StatusCode, Uri};
+use axum::http::{Request, StatusCode};
 use axum::response::Response;
-use percent_encoding::percent_decode_str;
-use query::{PeerTables, StreamColumns, agreed_stream};
-use serde_json::Value;
+use serde_json::{Value, json};
 use storage::Name;
 
 use super::reports;
 use crate::cluster::{ShardReply, ShardRequest};
 use crate::erase::EraseRequest;
 use crate::failure::Class;
-use crate::serve::Client;
+use crate::serve::{Client, Serving, StreamOfAll};
 use crate::server::app::App;
-use crate::server::routes::{Route, decode};
+use crate::server::routes::Route;
 use crate::server::{answer, body, erase};
 
 const ERASE: &str = "/api/v1/streams/{name}/erase";
-const PARTITIONS: &str = "/api/v1/partitions";
-const ROLLUPS: &str = "/api/v1/rollups";
 /// Updates all rollups of a store.
 const RUN: &str = "/api/v1/rollups/run";
 
-type TablesOfShards = Vec<(u16, Arc<PeerTables>)>;
 type Replies = Vec<(u16, Result<ShardReply, String>)>;
 
 /// Answers a request by what the servers of the shards answer.
@@ -53,22 +49,29 @@ pub(in crate::server) async fn send_on(
         Ok(place) => place,
         Err(error) => return answer::of_query(&error),
     };
-    let tables = match app.serving.tables_of_shards().await {
-        Ok(tables) => tables,
-        Err(error) => return answer::of_query(&error),
+    let path = head.uri.path_and_query().map_or("", |path| path.as_str());
+    let mut request = ShardRequest {
+        method: head.method.clone(),
+        path: path.to_owned(),
+        body,
     };
+    let mut others = Vec::new();
+    if route.path == ERASE {
+        let stream = head.uri.path().split('/').nth(4).unwrap_or_default();
+        match stream_of_all(&app.serving, stream).await {
+            Ok(stream) => {
+                request.body = with_columns(request.body, &stream);
+                others = stream.beside_shards;
+            }
+            Err(error) => return answer::of_query(&error),
+        }
+    }
     let sent = Arc::clone(app);
     let work = tokio::spawn(async move {
         let _place = place;
-        let subject = Subject::of(route, &head.uri);
-        let shards = subject.shards(&tables);
-        let request = match request_to_shards(route, &head, body, &subject, &tables) {
-            Ok(request) => request,
-            Err(error) => return answer::of_query(&error),
-        };
         let intake = sent.serving.shards.as_ref();
         let intake = intake.expect("BUG: a node has shards");
-        one_answer(route, intake.send_to(shards, &request).await)
+        one_answer(route, intake.send_to_all(&request).await, &others)
     });
     work.await.unwrap_or_else(|_| {
         answer::of_class(
@@ -79,110 +82,31 @@ pub(in crate::server) async fn send_on(
     })
 }
 
-/// The things that a request names.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Subject {
-    stream: Option<String>,
-    field: Option<String>,
-    rollup: Option<String>,
-}
-
-impl Subject {
-    fn of(route: &Route, uri: &Uri) -> Self {
-        let mut subject = Self::default();
-        let is_of_rollups = route.path.starts_with(ROLLUPS);
-        for (pattern, segment) in route.path.split('/').zip(uri.path().split('/')) {
-            let text = || percent_decode_str(segment).decode_utf8().ok();
-            let text = || text().map(|text| text.into_owned());
-            match pattern {
-                "{name}" if is_of_rollups => subject.rollup = text(),
-                "{name}" | "{stream}" => subject.stream = text(),
-                "{field}" => subject.field = text(),
-                _ => {}
-            }
-        }
-        // The quarantine of a stream may be at shards that have no event of it.
-        if route.path.starts_with(PARTITIONS) {
-            let pairs = uri.query().unwrap_or_default().split('&');
-            let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
-            subject.stream = pairs.find_map(|(name, value)| {
-                (decode(name)? == "stream").then(|| decode(value)).flatten()
-            });
-        }
-        subject
-    }
-
-    /// Returns the shards that have the things; all if none has them, so that they say so.
-    fn shards(&self, tables: &TablesOfShards) -> Vec<u16> {
-        let having = |has: &dyn Fn(&PeerTables) -> bool| -> Vec<u16> {
-            let having = tables.iter().filter(|(_, tables)| has(tables));
-            having.map(|(shard, _)| *shard).collect()
-        };
-        let has_rollup = |tables: &PeerTables| {
-            let mut rollups = tables.rollups.iter();
-            (self.rollup.as_ref()).is_none_or(|name| rollups.any(|r| r.name.as_str() == name))
-        };
-        let has_stream =
-            |tables: &PeerTables| self.stream.is_none() || self.columns(tables).is_some();
-        let has_column = |tables: &PeerTables| match (&self.field, self.columns(tables)) {
-            (Some(field), Some(of)) => of.columns.iter().any(|column| *column.name == **field),
-            _ => true,
-        };
-        let all = |_: &PeerTables| true;
-        let having_things =
-            |tables: &PeerTables| has_rollup(tables) && has_stream(tables) && has_column(tables);
-        let choices: [&dyn Fn(&PeerTables) -> bool; 3] = [&having_things, &has_stream, &all];
-        let mut choices = choices.into_iter().map(having);
-        choices
-            .find(|shards| !shards.is_empty())
-            .unwrap_or_default()
-    }
-
-    /// Returns the columns of the stream in a shard.
-    fn columns<'a>(&self, tables: &'a PeerTables) -> Option<&'a StreamColumns> {
-        let name = Name::new(self.stream.as_deref()?).ok()?;
-        tables.streams.get(&name)
+async fn stream_of_all(serving: &Serving, stream: &str) -> query::Result<StreamOfAll> {
+    match Name::new(stream) {
+        Ok(stream) => serving.stream_of_all(&stream).await,
+        // The shards explain what is wrong with the name.
+        Err(_) => Ok(StreamOfAll::default()),
     }
 }
 
-/// Returns the request as the servers of the shards get it.
-///
-/// # Errors
-/// If the stream of an erasure is of different kinds in two shards.
-fn request_to_shards(
-    route: &Route,
-    head: &Parts,
-    body: Bytes,
-    subject: &Subject,
-    tables: &TablesOfShards,
-) -> query::Result<ShardRequest> {
-    let path = head.uri.path_and_query().map_or("", |path| path.as_str());
-    let body = match serde_json::from_slice::<EraseRequest>(&body) {
-        Ok(mut request) if route.path == ERASE => {
-            // A condition reads what all shards know: a column that one lacks is null there.
-            let known = tables
-                .iter()
-                .filter_map(|(_, tables)| subject.columns(tables));
-            request.columns = agreed_stream(None, known)?.map(|stream| StreamColumns {
-                kind: stream.kind,
-                columns: stream.columns,
-            });
-            serde_json::to_vec(&request)
-                .expect("BUG: a request is JSON")
-                .into()
+/// Adds the columns of a stream to the body of an erasure. Its condition reads what all shards
+/// know: a column that one of them lacks is null there.
+fn with_columns(body: Bytes, stream: &StreamOfAll) -> Bytes {
+    match serde_json::from_slice::<EraseRequest>(&body) {
+        Ok(mut request) => {
+            request.columns = stream.columns.clone();
+            let body = serde_json::to_vec(&request);
+            body.expect("BUG: a request is JSON").into()
         }
-        // A shard explains what is wrong with it.
-        _ => body,
-    };
-    Ok(ShardRequest {
-        method: head.method.clone(),
-        path: path.to_owned(),
-        body,
-    })
+        // The shards explain what is wrong with it.
+        Err(_) => body,
+    }
 }
 
-/// Returns the answer that those of the shards are together.
-fn one_answer(route: &Route, replies: Replies) -> Response {
+/// Returns the answer that those of the shards are together; `others` are stores that have the
+/// stream of an erasure and are no shards.
+fn one_answer(route: &Route, replies: Replies, others: &[String]) -> Response {
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for (shard, reply) in replies {
         match reply {
@@ -190,42 +114,59 @@ fn one_answer(route: &Route, replies: Replies) -> Response {
             failure => failed.push((shard, failure)),
         }
     }
-    if failed.is_empty() {
-        return report(route, &done);
+    if !done.is_empty() && route.path != ERASE {
+        failed.retain(|(_, failure)| class_of(route, failure) != Class::Invalid);
     }
-    let is_refused = |failure: &Result<ShardReply, String>| match failure {
-        Ok(reply) => reply.status.is_client_error(),
-        Err(_) => false,
+    if failed.is_empty() {
+        return report(route, &done, others);
+    }
+    let has_failed = |class| {
+        failed
+            .iter()
+            .any(|(_, failure)| class_of(route, failure) == class)
     };
-    let class = match failed.iter().all(|(_, failure)| is_refused(failure)) {
-        true => Class::Invalid,
-        false => Class::Unavailable,
-    };
-    let reasons = failed.into_iter().map(|(shard, failure)| match failure {
+    let mut classes = [Class::Internal, Class::Unavailable].into_iter();
+    let class = classes.find(|class| has_failed(*class));
+    let class = class.unwrap_or(Class::Invalid);
+    let reasons = failed.iter().map(|(shard, failure)| match failure {
         Ok(reply) => (shard, reply.refusal()),
-        Err(why) => (shard, why),
+        Err(why) => (shard, why.clone()),
     });
-    let reasons: Vec<(u16, String)> = reasons.collect();
+    let reasons: Vec<(&u16, String)> = reasons.collect();
     let are_alike = reasons.iter().all(|(_, why)| *why == reasons[0].1);
-    let message = match are_alike && done.is_empty() {
+    let message = match are_alike && done.is_empty() && class == Class::Invalid {
         true => reasons[0].1.clone(),
         false => {
-            let said = reasons
-                .iter()
-                .map(|(shard, why)| format!("shard {shard}: {why}"));
+            let said = reasons.iter();
+            let said = said.map(|(shard, why)| format!("shard {shard}: {why}"));
             let done = done.iter().map(|(shard, _)| format!("shard {shard}: done"));
             said.chain(done).collect::<Vec<_>>().join("; ")
         }
     };
-    let hint = match class {
-        Class::Invalid => None,
-        _ => Some("send it again: work that is done is not done twice"),
-    };
+    let hint = (class == Class::Unavailable).then_some("send it again: it goes on where it was");
     answer::of_class(class, &message, hint)
 }
 
+/// Returns the class of a failure: the request is wrong for this shard, may succeed later, or has
+/// found a fault.
+fn class_of(route: &Route, failure: &Result<ShardReply, String>) -> Class {
+    let Ok(reply) = failure else {
+        return Class::Unavailable;
+    };
+    // A replay that was broken off; an erasure has a wrong condition.
+    let is_broken_off = || route.path != ERASE && reply.code().as_deref() == Some("not_done");
+    match reply.status {
+        StatusCode::UNPROCESSABLE_ENTITY if is_broken_off() => Class::Unavailable,
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => {
+            Class::Invalid
+        }
+        StatusCode::INTERNAL_SERVER_ERROR => Class::Internal,
+        _ => Class::Unavailable,
+    }
+}
+
 /// Returns the answer to a request that all have done.
-fn report(route: &Route, done: &[(u16, ShardReply)]) -> Response {
+fn report(route: &Route, done: &[(u16, ShardReply)], others: &[String]) -> Response {
     let mut report = Value::Null;
     for (shard, reply) in done {
         match serde_json::from_slice(&reply.body) {
@@ -238,14 +179,17 @@ fn report(route: &Route, done: &[(u16, ShardReply)]) -> Response {
             }
         }
     }
-    if let (RUN, Some(report)) = (route.path, report.as_object_mut()) {
-        // Each shard has numbers of its own.
-        report.remove("last_run");
+    if let Some(report) = report.as_object_mut() {
+        if route.path == RUN {
+            // Each shard has numbers of its own.
+            report.remove("last_run");
+        }
+        if !others.is_empty() {
+            report.insert("not_asked".to_owned(), json!(others));
+        }
     }
-    let status = done
-        .first()
-        .map_or(StatusCode::OK, |(_, reply)| reply.status);
-    answer::json(status, &report)
+    let status = done.first().map(|(_, reply)| reply.status);
+    answer::json(status.unwrap_or(StatusCode::OK), &report)
 }
 
 #[cfg(test)]
