@@ -465,6 +465,22 @@ fn an_operators_request_at_a_node_is_done_by_all_shards() {
     );
 }
 
+/// A node asks all shards, and the first event of a stream may not have come to each.
+#[test]
+fn a_shard_without_the_stream_has_nothing_to_erase() {
+    let home = Home::new();
+    let shard = Server::start(&home.data);
+    let alone = json!({ "where": "user = 'ann'" });
+    let column = json!({ "name": "user", "type": "text" });
+    let columns = json!({ "kind": "documents", "columns": [column] });
+    let asked = json!({ "where": "user = 'ann'", "columns": columns });
+    let target = "/api/v1/streams/notes/erase";
+    let (status, told) = change(&shard, target, &alone);
+    assert_ne!(status, 200, "{told}");
+    let (status, report) = change(&shard, target, &asked);
+    assert_eq!((status, &report["events"]), (200, &0.into()), "{report}");
+}
+
 /// Posts a request with a token. Returns the status.
 #[track_caller]
 fn status_as(url: &str, path: &str, token: &str) -> u16 {
