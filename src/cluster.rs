@@ -61,6 +61,9 @@ const TAIL: &str = "/api/v1/cluster/tail";
 const CATALOG: &str = "/api/v1/cluster/catalog";
 /// Path of the shard of a server.
 const SHARD: &str = "/api/v1/cluster/shard";
+/// Header of a refusal for the lack of the thing that a request names.
+pub(crate) const MISSING: &str = "logmill-missing";
+
 /// Path of the parts of batches.
 const BATCHES: &str = "/api/v1/cluster/batches";
 /// Path of the ordered sources that the store of a server knows.

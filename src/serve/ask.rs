@@ -154,7 +154,7 @@ impl Serving {
 
     /// Lasts while a question may wait for stores of others: for the time that it may take, and
     /// until the server stops.
-    pub(super) async fn patience(&self, time_max: Option<Duration>) {
+    async fn patience(&self, time_max: Option<Duration>) {
         let limit = self.config.query.limits().time;
         match time_max.into_iter().chain(limit).min() {
             Some(most) => drop(timeout(most, self.stop.heard()).await),

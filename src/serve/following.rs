@@ -27,12 +27,12 @@ pub(crate) struct Positions {
     pub(crate) peers: HashMap<String, u64>,
 }
 
-/// A stream of a cluster.
+/// A stream of several stores.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamOfAll {
-    /// The columns upon which the shards agree; `None` if none has the stream.
+    /// The columns upon which the stores agree; `None` if none has the stream.
     pub(crate) columns: Option<StreamColumns>,
-    /// Peers that have the stream and are no shards.
+    /// Peers that have the stream and are no shards of a cluster that finds its own.
     pub(crate) beside_shards: Vec<String>,
 }
 
@@ -108,28 +108,12 @@ impl Serving {
     /// store has it, and without peers.
     ///
     /// # Errors
-    /// [`query::Error::Peer`] if a peer is gone, and the errors of [`query::agreed_stream`].
+    /// The errors of [`Serving::stream_of_all`].
     pub(crate) async fn agreed(&self, stream: &Name) -> query::Result<Option<StreamColumns>> {
-        let Some(peers) = &self.peers else {
-            return Ok(None);
-        };
-        let snapshot = self.store.snapshot();
-        let store = &snapshot.manifest().store_id;
-        let (states, missing) = peers.awaited_states(store, self.stop.heard()).await;
-        if let Some(GonePeer { name: peer, why }) = missing.gone().into_iter().next() {
-            return Err(query::Error::Peer { peer, why });
-        }
-        let own = snapshot.streams().get(stream);
-        let theirs = states.iter();
-        let theirs = theirs.filter_map(|peer| peer.tables().streams.get(stream));
-        let agreed = query::agreed_stream(own, theirs)?;
-        Ok(agreed.map(|meta| StreamColumns {
-            kind: meta.kind,
-            columns: meta.columns,
-        }))
+        Ok(self.stream_of_all(stream).await?.columns)
     }
 
-    /// Returns a stream as the shards of the cluster have it.
+    /// Returns a stream as this store and its peers have it.
     ///
     /// # Errors
     /// [`query::Error::Peer`] if a peer is gone, and the errors of [`query::agreed_stream`].
@@ -137,26 +121,25 @@ impl Serving {
         let Some(peers) = &self.peers else {
             return Ok(StreamOfAll::default());
         };
-        let store = self.store.snapshot().manifest().store_id.clone();
-        let told = peers.states_by_shard(&store, self.patience(None)).await;
+        let snapshot = self.store.snapshot();
+        let store = &snapshot.manifest().store_id;
+        let told = peers.states_by_shard(store, self.stop.heard()).await;
         let states =
             told.map_err(|GonePeer { name: peer, why }| query::Error::Peer { peer, why })?;
         let having = states.iter().filter_map(|(shard, peer)| {
             let columns = peer.tables().streams.get(stream)?;
             Some((shard, peer.name(), columns))
         });
-        let (shards, others): (Vec<_>, Vec<_>) = having.partition(|(shard, ..)| shard.is_some());
-        let columns = shards.into_iter().map(|(.., columns)| columns);
-        let agreed = query::agreed_stream(None, columns)?;
+        let having: Vec<_> = having.collect();
+        let theirs = having.iter().map(|(.., columns)| *columns);
+        let agreed = query::agreed_stream(snapshot.streams().get(stream), theirs)?;
+        let others = having.iter().filter(|(shard, ..)| shard.is_none());
         Ok(StreamOfAll {
             columns: agreed.map(|meta| StreamColumns {
                 kind: meta.kind,
                 columns: meta.columns,
             }),
-            beside_shards: others
-                .into_iter()
-                .map(|(_, name, _)| name.to_owned())
-                .collect(),
+            beside_shards: others.map(|(_, name, _)| (*name).to_owned()).collect(),
         })
     }
 

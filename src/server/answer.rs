@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use storage::Store;
 
+use crate::cluster::MISSING;
 use crate::failure::{Class, Failure, USAGE};
 use crate::serve::{Client, Exceeded};
 
@@ -108,7 +109,19 @@ pub(super) fn of_storage(e: &storage::Error) -> Response {
         Class::Unknown => Some("the outcome is unknown; send it again with the same key"),
         _ => None,
     };
-    of_class(class, &e.to_string(), hint)
+    let response = of_class(class, &e.to_string(), hint);
+    match e {
+        storage::Error::Missing { .. } => marked_missing(response),
+        _ => response,
+    }
+}
+
+/// Marks the response to a request that names a thing which this store does not have. A node sends
+/// the request to all of its shards, of which others may have it.
+pub(super) fn marked_missing(mut response: Response) -> Response {
+    let there = HeaderValue::from_static("true");
+    response.headers_mut().insert(MISSING, there);
+    response
 }
 
 /// Returns the body of a failed query whose status has been sent already.

@@ -29,9 +29,6 @@ use crate::held::held;
 use crate::listen::{Beyond, Peer};
 use crate::serve::{Client, Exceeded, Share};
 
-/// Beginning of the paths by which the servers of a cluster ask each other.
-const CLUSTER: &str = "/api/v1/cluster/";
-
 /// Maximum bytes of an error text that a library returned.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Routes that a supervisor may request at any number of connections. Their errors stay text.
@@ -169,11 +166,9 @@ impl Front {
             return Ok(Share::default());
         }
         let principal = admitted.as_ref().ok().and_then(Option::as_deref);
-        let (path, method) = (head.uri.path(), &head.method);
-        let is_cluster = path.starts_with(CLUSTER)
-            || matches!(routes::find(method, path), Found::Route(route)
-                if nodes::action(serving, route) == Action::TakeParts);
-        if is_cluster && principal.is_some_and(|who| who.may(Action::TakeParts, Target::Store)) {
+        if principal.is_some_and(|who| who.may(Action::TakeParts, Target::Store))
+            && nodes::is_of_cluster(serving, head)
+        {
             return Ok(Share::default());
         }
         serving.shares.request(login::client_of(head), principal)

@@ -19,6 +19,8 @@ use crate::serve::Serving;
 
 pub(super) use sending::send_on;
 
+/// Beginning of the paths by which the servers of a cluster ask each other.
+const CLUSTER: &str = "/api/v1/cluster/";
 /// Routes of requests that one store alone can answer.
 const OF_ONE_STORE: [&str; 3] = [
     "/api/v1/backup",
@@ -46,13 +48,25 @@ pub(super) fn action(serving: &Serving, route: &Route) -> Action {
     }
 }
 
+/// Returns whether a request is one of a server of the cluster.
+pub(super) fn is_of_cluster(serving: &Serving, head: &Parts) -> bool {
+    let path = head.uri.path();
+    let is_passed_on = || match routes::find(&head.method, path) {
+        Found::Route(route) => action(serving, route) == Action::TakeParts,
+        _ => false,
+    };
+    path.starts_with(CLUSTER) || serving.config.cluster.finds_shards() && is_passed_on()
+}
+
 /// Returns the route of a request that the servers of the shards answer, where this one is a node.
 pub(super) fn route_to_shards(serving: &Serving, head: &Parts) -> Option<&'static Route> {
-    let Found::Route(route) = routes::find(&head.method, head.uri.path()) else {
+    if !serving.config.cluster.is_node() {
         return None;
-    };
-    let is_sent = serving.config.cluster.is_node() && route.needs.action == Action::Maintain;
-    is_sent.then_some(route)
+    }
+    match routes::find(&head.method, head.uri.path()) {
+        Found::Route(route) if route.needs.action == Action::Maintain => Some(route),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

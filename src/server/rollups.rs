@@ -72,12 +72,12 @@ pub(super) async fn verify(
         .iter()
         .any(|r| r.name.as_str() == name);
     if !known {
-        return answer::error(
+        return answer::marked_missing(answer::error(
             StatusCode::NOT_FOUND,
             "no_rollup",
             &format!("there is no rollup {name:?}"),
             None,
-        );
+        ));
     }
     let states_snapshot = Arc::clone(&snapshot);
     let verified = tokio::task::spawn_blocking(move || {
@@ -95,12 +95,12 @@ pub(super) async fn verify(
     match verified {
         Ok(Ok(found)) => {
             let Some(states) = found.into_iter().next() else {
-                return answer::error(
+                return answer::marked_missing(answer::error(
                     StatusCode::NOT_FOUND,
                     "no_rollup",
                     "the rollup was dropped meanwhile",
                     None,
-                );
+                ));
             };
             let stop = || app.serving.stop.is_set();
             let engine = app.serving.engine_of(&who, &snapshot);

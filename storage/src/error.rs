@@ -73,6 +73,12 @@ pub enum Error {
         /// Description of the mistake and of the remedy.
         what: String,
     },
+    /// The request names a stream, a column, a rollup or an index that the store does not have.
+    #[error("{what}")]
+    Missing {
+        /// Description of the mistake.
+        what: String,
+    },
     /// An idempotency key, or a producer's range, came again with another body.
     #[error("{key:?} was used with another body; send a new body under a new key or range")]
     KeyReused {
@@ -183,7 +189,7 @@ impl Error {
             | Self::Locked { .. }
             | Self::ReadOnly { .. }
             | Self::NotAStore { .. } => Kind::Unavailable,
-            Self::Invalid { .. } | Self::Gap { .. } => Kind::Invalid,
+            Self::Invalid { .. } | Self::Missing { .. } | Self::Gap { .. } => Kind::Invalid,
             Self::KeyReused { .. } | Self::Settled { .. } => Kind::Conflict,
             Self::Overloaded { .. } => Kind::Overloaded,
             Self::DiskFull { .. } => Kind::DiskFull,
@@ -210,6 +216,10 @@ impl Error {
 
     pub(crate) fn invalid(what: impl Into<String>) -> Self {
         Self::Invalid { what: what.into() }
+    }
+
+    pub(crate) fn missing(what: impl Into<String>) -> Self {
+        Self::Missing { what: what.into() }
     }
 }
 

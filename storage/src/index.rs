@@ -88,6 +88,9 @@ fn key_of_integer(number: i64) -> u32 {
     (xxh3_64(&number.to_le_bytes()) >> 32) as u32
 }
 
+/// The reason why a column has no index that is not there.
+pub(crate) const NO_COLUMN: &str = "the stream has no such column";
+
 /// Checks whether a column of a stream can have an index. The error is the reason why not.
 pub(crate) fn suits(meta: &StreamMeta, field: &str) -> Result<(), String> {
     let access = meta.kind == StreamKind::Access;
@@ -100,7 +103,7 @@ pub(crate) fn suits(meta: &StreamMeta, field: &str) -> Result<(), String> {
     match meta.column_type(field) {
         Some(ColumnType::Text | ColumnType::Int16 | ColumnType::Int64) => Ok(()),
         Some(_) => Err("only text and integer columns can have an index".into()),
-        None => Err("the stream has no such column".into()),
+        None => Err(NO_COLUMN.into()),
     }
 }
 

@@ -444,6 +444,19 @@ fn an_operators_request_at_a_node_is_done_by_all_shards() {
     assert_eq!(number(node, indexes), number(node, shards));
     node.delete("/api/v1/indexes/access/path").status(200);
     assert_eq!(number(node, indexes), 0);
+    // Not all shards have the column.
+    let (status, created) = change(node, "/api/v1/indexes/notes/user", &Value::Null);
+    assert_eq!(
+        (status, &created["created"]),
+        (202, &true.into()),
+        "{created}"
+    );
+    for (status, said) in [(200, "dropped"), (400, "there is no index")] {
+        let dropped = node.delete("/api/v1/indexes/notes/user").status(status);
+        assert!(dropped.text().contains(said), "{}", dropped.text());
+    }
+    let configured = node.delete("/api/v1/rollups/stats").status(400).text();
+    assert!(configured.contains("is still configured"), "{configured}");
 
     let day = "/api/v1/partitions?stream=notes&date=2024-03-01";
     for (dry, left) in [("&dry_run=true", 1), ("", 0)] {

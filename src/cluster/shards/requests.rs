@@ -15,8 +15,8 @@ use hyper::Method;
 use super::ShardedIntake;
 use super::owners::{Owners, within};
 use super::status::ShardInfo;
-use crate::cluster::SHARD;
 use crate::cluster::calls::{PeerServer, STATE_BYTES_MAX, error_in, whole, words_of};
+use crate::cluster::{MISSING, SHARD};
 
 /// A request for the servers of all shards.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct ShardRequest {
 #[derive(Debug)]
 pub(crate) struct ShardReply {
     pub(crate) status: StatusCode,
+    /// The shard has nothing of what the request names.
+    pub(crate) is_missing: bool,
     pub(crate) body: Bytes,
 }
 
@@ -81,8 +83,13 @@ impl Owners {
         let asked = async {
             let answer = server.send_json(method.clone(), path, body.clone()).await?;
             let status = answer.status();
+            let is_missing = answer.headers().contains_key(MISSING);
             let body = whole(answer, STATE_BYTES_MAX).await?;
-            Ok(ShardReply { status, body })
+            Ok(ShardReply {
+                status,
+                is_missing,
+                body,
+            })
         };
         let reply = server.while_alive(asked).await.flatten()?;
         let (now, epoch_now) = self.present(shard).await?;

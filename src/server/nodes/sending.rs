@@ -12,6 +12,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
+use query::StreamColumns;
 use serde_json::{Value, json};
 use storage::Name;
 
@@ -60,8 +61,8 @@ pub(in crate::server) async fn send_on(
         let stream = head.uri.path().split('/').nth(4).unwrap_or_default();
         match stream_of_all(&app.serving, stream).await {
             Ok(stream) => {
-                request.body = with_columns(request.body, &stream);
                 others = stream.beside_shards;
+                request.body = with_columns(request.body, stream.columns);
             }
             Err(error) => return answer::of_query(&error),
         }
@@ -92,10 +93,10 @@ async fn stream_of_all(serving: &Serving, stream: &str) -> query::Result<StreamO
 
 /// Adds the columns of a stream to the body of an erasure. Its condition reads what all shards
 /// know: a column that one of them lacks is null there.
-fn with_columns(body: Bytes, stream: &StreamOfAll) -> Bytes {
+fn with_columns(body: Bytes, columns: Option<StreamColumns>) -> Bytes {
     match serde_json::from_slice::<EraseRequest>(&body) {
         Ok(mut request) => {
-            request.columns = stream.columns.clone();
+            request.columns = columns;
             let body = serde_json::to_vec(&request);
             body.expect("BUG: a request is JSON").into()
         }
@@ -114,8 +115,9 @@ fn one_answer(route: &Route, replies: Replies, others: &[String]) -> Response {
             failure => failed.push((shard, failure)),
         }
     }
-    if !done.is_empty() && route.path != ERASE {
-        failed.retain(|(_, failure)| class_of(route, failure) != Class::Invalid);
+    if !done.is_empty() {
+        let is_missing = |reply: &ShardReply| reply.is_missing;
+        failed.retain(|(_, failure)| !failure.as_ref().is_ok_and(is_missing));
     }
     if failed.is_empty() {
         return report(route, &done, others);

@@ -25,22 +25,19 @@ fn an_erasure_is_sent_with_the_columns_of_all_shards() {
         wide: false,
         first_us: None,
     };
-    let stream = StreamOfAll {
-        columns: Some(StreamColumns {
-            kind: StreamKind::Documents,
-            columns: vec![column],
-        }),
-        beside_shards: Vec::new(),
+    let columns = StreamColumns {
+        kind: StreamKind::Documents,
+        columns: vec![column],
     };
     let body = Bytes::from(r#"{"where": "user = 'a'", "columns": null}"#);
-    let sent: EraseRequest =
-        serde_json::from_slice(&with_columns(body, &stream)).expect("a request");
-    assert_eq!(sent.columns, stream.columns);
+    let sent = with_columns(body, Some(columns.clone()));
+    let sent: EraseRequest = serde_json::from_slice(&sent).expect("a request");
+    assert_eq!(sent.columns, Some(columns));
     assert_eq!(sent.condition, "user = 'a'");
 
     // The shards tell what is wrong with it.
     let wrong = Bytes::from("no JSON");
-    assert_eq!(with_columns(wrong.clone(), &stream), wrong);
+    assert_eq!(with_columns(wrong.clone(), None), wrong);
 }
 
 async fn told(route: &Route, replies: Replies, others: &[String]) -> (u16, Value) {
@@ -54,6 +51,7 @@ async fn told(route: &Route, replies: Replies, others: &[String]) -> (u16, Value
 fn reply(status: u16, body: &Value) -> Result<ShardReply, String> {
     Ok(ShardReply {
         status: StatusCode::from_u16(status).expect("a status"),
+        is_missing: false,
         body: body.to_string().into(),
     })
 }
@@ -71,6 +69,14 @@ fn failed(status: u16, code: &str, why: &str) -> Result<ShardReply, String> {
 
 fn refused(why: &str) -> Result<ShardReply, String> {
     failed(400, "invalid", why)
+}
+
+fn missing(why: &str) -> Result<ShardReply, String> {
+    let reply = refused(why);
+    reply.map(|reply| ShardReply {
+        is_missing: true,
+        ..reply
+    })
 }
 
 fn numbered(replies: Vec<Result<ShardReply, String>>) -> Replies {
@@ -91,9 +97,18 @@ async fn the_report_is_that_of_all_shards() {
     // The second has no such index, or has dropped it before.
     let index = route("DELETE", "/api/v1/indexes/web/path");
     let dropped = || reply(200, &json!({ "dropped": true }));
-    let replies = numbered(vec![dropped(), refused("there is no index")]);
+    let replies = numbered(vec![dropped(), missing("there is no index")]);
     let (status, report) = told(index, replies, &[]).await;
     assert_eq!((status, report), (200, json!({ "dropped": true })));
+    let replies = numbered(vec![
+        missing("there is no index"),
+        missing("there is no index"),
+    ]);
+    let (status, report) = told(index, replies, &[]).await;
+    assert_eq!(
+        (status, &report["error"]["message"]),
+        (400, &json!("there is no index"))
+    );
 }
 
 #[tokio::test]
@@ -110,6 +125,12 @@ async fn success_is_told_only_if_no_shard_has_failed() {
             vec![refused("this"), refused("that")],
             400,
             "shard 0: this; shard 1: that",
+        ),
+        (
+            // It is configured there, and so it is not dropped.
+            vec![done(3), refused("it is still configured")],
+            400,
+            "shard 1: it is still configured; shard 0: done",
         ),
         (
             vec![gone(), done(3), gone()],

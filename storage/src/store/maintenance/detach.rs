@@ -274,7 +274,7 @@ impl Shared {
         if self.state.lock().streams.contains_key(stream) {
             return Ok(());
         }
-        Err(Error::invalid(format!("there is no stream {stream}")))
+        Err(Error::missing(format!("there is no stream {stream}")))
     }
 
     /// Removes the cards and folders of partitions that no record names any more. Their parts are

@@ -68,8 +68,11 @@ pub(super) fn create(shared: &Shared, stream: &Name, field: &str, kind: IndexKin
     {
         let state = shared.state.lock();
         let meta = state.streams.get(stream);
-        let meta = meta.ok_or_else(|| Error::invalid(format!("there is no stream {stream}")))?;
-        index::suits(meta, field).map_err(|why| unsuited(stream, field, &why))?;
+        let meta = meta.ok_or_else(|| Error::missing(format!("there is no stream {stream}")))?;
+        index::suits(meta, field).map_err(|why| match why == index::NO_COLUMN {
+            true => Error::missing(cannot_be(stream, field, &why)),
+            false => unsuited(stream, field, &why),
+        })?;
     }
     add(shared, stream, field, kind)
 }
@@ -94,7 +97,11 @@ pub(super) fn want(shared: &Shared, stream: &Name, field: &str, kind: IndexKind)
 }
 
 fn unsuited(stream: &Name, field: &str, why: &str) -> Error {
-    Error::invalid(format!("{field:?} of {stream} cannot be indexed: {why}"))
+    Error::invalid(cannot_be(stream, field, why))
+}
+
+fn cannot_be(stream: &Name, field: &str, why: &str) -> String {
+    format!("{field:?} of {stream} cannot be indexed: {why}")
 }
 
 fn add(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
@@ -117,7 +124,7 @@ fn add(shared: &Shared, stream: &Name, field: &str, kind: IndexKind) -> Result<b
 pub(super) fn drop(shared: &Shared, stream: &Name, field: &str) -> Result<()> {
     change(shared, |wanted| {
         let Some(name) = of_column(wanted, stream, field) else {
-            return Err(Error::invalid(format!(
+            return Err(Error::missing(format!(
                 "there is no index on {field:?} of {stream}"
             )));
         };

@@ -71,7 +71,7 @@ fn rebuild(shared: &Shared, name: &Name, (from_us, to_us): (i64, i64)) -> Result
     let _one_at_a_time = shared.tiles.lock();
     let manifest = Arc::clone(&shared.state.lock().committed.manifest);
     let rollup = manifest.rollups.iter().rfind(|r| &r.name == name);
-    let rollup = rollup.ok_or_else(|| Error::invalid(format!("there is no rollup {name}")))?;
+    let rollup = rollup.ok_or_else(|| Error::missing(format!("there is no rollup {name}")))?;
     let failed = |source| Error::Rollup {
         rollup: name.to_string(),
         source,

@@ -128,7 +128,7 @@ pub(super) fn drop_rollup(shared: &Shared, name: &Name) -> Result<u64> {
     let same = manifest.rollups.iter().filter(|r| &r.name == name);
     let gone: Vec<&RollupMeta> = same.collect();
     let Some(last) = gone.last() else {
-        return Err(Error::invalid(format!("there is no rollup {name}")));
+        return Err(Error::missing(format!("there is no rollup {name}")));
     };
     let kind = manifest.streams.get(&last.stream).map(|s| s.kind);
     let rollup_hook = &shared.options.rollup_hook;
