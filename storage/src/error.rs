@@ -73,7 +73,8 @@ pub enum Error {
         /// Description of the mistake and of the remedy.
         what: String,
     },
-    /// The request names a stream, a column, a rollup or an index that the store does not have.
+    /// The request names something that the store does not have: a stream, a column, a rollup, an
+    /// index or a detached partition.
     #[error("{what}")]
     Missing {
         /// Description of the mistake.

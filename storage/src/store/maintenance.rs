@@ -51,7 +51,7 @@ impl Store {
     /// that its events are counted.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such stream, or the error of the seal or the
+    /// [`crate::Error::Missing`] when there is no such stream, or the error of the seal or the
     /// commit.
     pub fn drop_partitions(
         &self,
@@ -68,9 +68,9 @@ impl Store {
     /// only reports what would be moved. In both cases the memtable is sealed first.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such stream, when a detached partition of the
-    /// range has live events again, or when the range has detached partitions only; or the error
-    /// of the seal, a write or the commit.
+    /// [`crate::Error::Missing`] when there is no such stream; [`crate::Error::Invalid`] when a
+    /// detached partition of the range has live events again, or when the range has detached
+    /// partitions only; or the error of the seal, a write or the commit.
     pub fn detach_partitions(
         &self,
         stream: &Name,
@@ -84,8 +84,8 @@ impl Store {
     /// one edit, provided that its folder is unchanged.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is none, or a file of its folder is missing or was
-    /// changed; or the error of a write or the commit.
+    /// [`crate::Error::Missing`] when there is none, [`crate::Error::Invalid`] when a file of its
+    /// folder is missing or was changed; or the error of a write or the commit.
     pub fn attach_partitions(
         &self,
         stream: &Name,
@@ -113,7 +113,7 @@ impl Store {
     /// here the wall clock is trusted without a check. `dry` only reports what would be dropped.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such stream, or the error of the seal or the
+    /// [`crate::Error::Missing`] when there is no such stream, or the error of the seal or the
     /// commit.
     pub fn retain(&self, only: Option<&Name>, dry: bool) -> Result<Vec<Leaving>> {
         retain::retain(self.writable()?, only, dry)
@@ -125,7 +125,7 @@ impl Store {
     /// what would be erased. Detached partitions are not read.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such stream, or the error of the seal, a read or
+    /// [`crate::Error::Missing`] when there is no such stream, or the error of the seal, a read or
     /// the commit; nothing is erased then.
     pub fn erase(&self, stream: &Name, seqs: Vec<u64>, dry: bool) -> Result<EraseReport> {
         let shared = self.writable()?;
@@ -175,8 +175,9 @@ impl Store {
     /// background. Returns whether it is a new one.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such stream, or the column cannot have an index
-    /// or has one of the other kind; or an error of the file system.
+    /// [`crate::Error::Missing`] when there is no such stream or column, [`crate::Error::Invalid`]
+    /// when the column cannot have an index or has one of the other kind; or an error of the file
+    /// system.
     pub fn create_index(&self, stream: &Name, field: &str, kind: IndexKind) -> Result<bool> {
         index::create(self.writable()?, stream, field, kind)
     }
@@ -194,8 +195,8 @@ impl Store {
     /// Drops an index and its files.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is none or it is configured; or an error of the file
-    /// system.
+    /// [`crate::Error::Missing`] when there is none, [`crate::Error::Invalid`] when it is
+    /// configured; or an error of the file system.
     pub fn drop_index(&self, stream: &Name, field: &str) -> Result<()> {
         index::drop(self.writable()?, stream, field)
     }
@@ -228,8 +229,8 @@ impl Store {
     /// counted. Returns the number of events that it counted.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such rollup or the configuration wants it; or an
-    /// error of the file system.
+    /// [`crate::Error::Missing`] when there is no such rollup, [`crate::Error::Invalid`] when the
+    /// configuration wants it; or an error of the file system.
     pub fn drop_rollup(&self, rollup: &Name) -> Result<u64> {
         rollups::drop_rollup(self.writable()?, rollup)
     }
@@ -245,7 +246,7 @@ impl Store {
     /// Returns the outcome of each.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when there is no such rollup, or the error of the seal, a read or
+    /// [`crate::Error::Missing`] when there is no such rollup, or the error of the seal, a read or
     /// the commit.
     pub fn rebuild(&self, rollup: &Name, range: (i64, i64)) -> Result<Vec<Rebuilt>> {
         rebuild::run_rebuild(self.writable()?, rollup, range)

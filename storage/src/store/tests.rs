@@ -264,5 +264,5 @@ fn a_dropped_partition_is_gone_with_what_came_before_and_takes_what_comes_after(
     );
     let nowhere = Name::new("nowhere").expect("a name");
     let error = store.drop_partitions(&nowhere, first_day, false);
-    assert!(matches!(error, Err(Error::Invalid { .. })), "{error:?}");
+    assert!(matches!(error, Err(Error::Missing { .. })), "{error:?}");
 }

@@ -182,7 +182,7 @@ fn attach(shared: &Shared, stream: &Name, (from_us, to_us): (i64, i64)) -> Resul
         .filter(|d| (from_us..to_us).contains(&d.partition_us))
         .collect();
     if back.is_empty() {
-        return Err(Error::invalid(format!(
+        return Err(Error::missing(format!(
             "no partition of {stream} in this range is detached; `logmill partition list {stream}` shows the detached ones"
         )));
     }

@@ -250,7 +250,7 @@ impl World {
                 }
                 self.oracle.all_durable();
             }
-            Err(Error::Invalid { .. }) if !known => {}
+            Err(Error::Missing { .. }) if !known => {}
             Err(error) => self.excuse(&error),
         }
     }
@@ -273,7 +273,7 @@ impl World {
                 }
                 self.oracle.all_durable();
             }
-            Err(Error::Invalid { .. }) if !known => {}
+            Err(Error::Missing { .. }) if !known => {}
             // Events in the memtable were sealed before the partitions were checked.
             Err(Error::Invalid { .. }) if there.is_none() => self.oracle.all_durable(),
             Err(error) => self.excuse(&error),
@@ -294,7 +294,7 @@ impl World {
                 assert_eq!(report.events, there, "{days:?}: {report:?}");
                 self.oracle.has_moved(report.events);
             }
-            Err(Error::Invalid { .. }) if there == 0 => {}
+            Err(Error::Missing { .. }) if there == 0 => {}
             Err(error) => self.excuse(&error),
         }
     }
@@ -322,7 +322,7 @@ impl World {
                 }
                 self.oracle.all_durable();
             }
-            Err(Error::Invalid { .. }) if !known => {}
+            Err(Error::Missing { .. }) if !known => {}
             Err(error) => self.excuse(&error),
         }
     }
@@ -385,7 +385,7 @@ impl World {
         let range = (days.0 * DAY_US, days.1 * DAY_US);
         match self.store().rebuild(&rollup, range) {
             Ok(_) => self.oracle.all_durable(),
-            Err(Error::Invalid { .. }) if !known => {}
+            Err(Error::Missing { .. }) if !known => {}
             Err(error) => self.excuse(&error),
         }
     }
