@@ -138,7 +138,10 @@ fn with(
             client.set(option, &value);
         }
     }
-    for client in [&*common, consumer, producer] {
+    for client in [common, consumer, producer] {
+        if client.get("debug").is_some() {
+            client.set_log_level(RDKafkaLogLevel::Debug);
+        }
         take(client)?;
     }
     Ok(clients)

@@ -3,6 +3,7 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
@@ -284,4 +285,7 @@ fn options_are_checked_by_librdkafka_and_fixed_ones_stay() {
     let consumer = &settings.clients.consumer;
     assert_eq!(consumer.get("fetch.wait.max.ms"), Some("4"));
     assert_eq!(consumer.get("auto.offset.reset"), Some("error"));
+    assert!(matches!(consumer.log_level, RDKafkaLogLevel::Warning));
+    let told = common(&with("debug = \"cgrp\"")).expect("options");
+    assert!(matches!(told.log_level, RDKafkaLogLevel::Debug));
 }
