@@ -88,7 +88,7 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     check_place(&**fs, data, to)?;
     let remedy = "copy the objects of that prefix instead, CURRENT first";
     objects::refuse_marked(&**fs, data, ("a backup", remedy))?;
-    let (held, committed) = read_only_store::hold(fs, data, clock.now_us())?;
+    let (mut held, mut committed) = read_only_store::hold(fs, data, clock.now_us())?;
     let mut work = Backup {
         fs: &**fs,
         data,
@@ -100,6 +100,12 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     create_dir_durably(&**fs, above.unwrap_or(to), to)?;
     let _lock = take_lock(&**fs, to)?;
     work.copy_journal(&committed.manifest)?;
+    // Streams that were created since may have records in the copy.
+    while !has_streams_of(&committed.manifest, &newest(&**fs, data)?) {
+        (held, committed) = read_only_store::hold(fs, data, clock.now_us())?;
+        work.forget_journal()?;
+        work.copy_journal(&committed.manifest)?;
+    }
     // As in any reader: the journal is not needed any more, however long the other files take.
     if let Some(held) = &held {
         held.loaded(&committed.manifest)?;
@@ -116,6 +122,17 @@ fn make(fs: &Arc<dyn Fs>, clock: &dyn Clock, data: &Path, to: &Path) -> Result<B
     let ms = clock.elapsed_us().saturating_sub(begun_us) / 1000;
     work.report.ms = u64::try_from(ms).unwrap_or(0);
     Ok(work.report)
+}
+
+fn newest(fs: &dyn Fs, data: &Path) -> Result<Manifest> {
+    let newest = manifest::read_newest(fs, data)?;
+    let newest = newest.ok_or_else(|| manifest::absent(fs, data))?;
+    Ok(Manifest::clone(&newest.manifest))
+}
+
+fn has_streams_of(manifest: &Manifest, newer: &Manifest) -> bool {
+    let mut streams = newer.streams.keys();
+    streams.all(|stream| manifest.streams.contains_key(stream))
 }
 
 fn check_place(fs: &dyn Fs, data: &Path, to: &Path) -> Result<()> {
@@ -184,6 +201,17 @@ impl Backup<'_> {
             .into_iter()
             .for_each(|bytes| self.count_copied(bytes));
         self.report.next_seq = found.next_seq.max(manifest.next_seq);
+        Ok(())
+    }
+
+    /// Removes the copy of the journal, before anything else was copied.
+    fn forget_journal(&mut self) -> Result<()> {
+        let dir = self.to.join(journal::DIR);
+        for name in self.fs.list(&dir).at("list", &dir)? {
+            let path = dir.join(name);
+            self.fs.remove(&path).at("remove", &path)?;
+        }
+        self.report = BackupReport::default();
         Ok(())
     }
 

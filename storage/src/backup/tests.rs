@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use super::*;
 use crate::concern::WriteConcern;
 use crate::env::{RealFs, SystemClock};
-use crate::model::Name;
+use crate::model::{Batch, Name};
 use crate::read_only_store::ReadOnlyStore;
 use crate::repair::repair;
 use crate::store::{Options, Store};
@@ -214,6 +214,31 @@ fn what_is_given_up_meanwhile_is_there_until_it_was_taken() {
         assert_eq!(events(&fixture.path("copy")), 4, "{moment:?}");
         assert_eq!(events(&fixture.path("data")), 1, "{moment:?}");
     }
+}
+
+/// A record is written after its stream is in a manifest. The journal is copied after a manifest was
+/// read.
+#[test]
+fn a_stream_that_is_created_meanwhile_is_there_with_its_events() {
+    let fixture = Fixture::new();
+    let store = Arc::new(fixture.store());
+    let meanwhile = Arc::clone(&store);
+    fixture.fs.before(Op::SyncDir, "copy", move || {
+        let stream = Name::new("later").expect("a name");
+        let batch = Batch {
+            stream,
+            ..batch(&[5, 6], &[], None)
+        };
+        let ack = meanwhile.write(batch, WriteConcern::ACKNOWLEDGED);
+        ack.expect("taken");
+    });
+    let report = fixture.backup("data", "copy").expect("backs up");
+    assert_eq!(report.next_seq, 6);
+    let copy = fixture.open("copy");
+    copy.seal().expect("seals");
+    let later = Name::new("later").expect("a name");
+    assert_eq!(copy.snapshot().streams()[&later].sealed_events, 2);
+    copy.close().expect("closes");
 }
 
 #[test]
