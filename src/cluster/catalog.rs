@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use storage::{Batch, Column, HotValues, Name, ShardKey, StreamKind, agree};
+use storage::{Batch, Column, Division, HotValues, Name, ShardKey, StreamKind, agree};
 
 use crate::config::Config;
 pub(crate) use place::CatalogChange;
@@ -58,6 +58,11 @@ pub(super) struct CatalogStream {
 impl CatalogStream {
     pub(super) fn hot_values(&self) -> HotValues {
         HotValues::of(&self.hot_values)
+    }
+
+    /// Returns the rule by which its events come to a shard.
+    pub(super) fn division_at(&self, shard: u16, shards: u16) -> Option<Division> {
+        Division::of(shard, shards, &self.shard_key, &self.hot_values)
     }
 }
 
@@ -140,7 +145,7 @@ impl SharedCatalog {
     ///
     /// # Errors
     /// If the catalog cannot be read, or does not have the stream.
-    pub(super) fn streams_to(&self, name: &Name) -> storage::Result<Vec<(Name, StreamKind)>> {
+    pub(super) fn streams_to(&self, name: &Name) -> storage::Result<Vec<CatalogStream>> {
         let known = self.known.lock().clone();
         let found = known.and_then(|known| known.catalog.streams_to(name));
         let found = match found {
@@ -301,10 +306,9 @@ impl Catalog {
         self.streams.iter().find(|stream| stream.name == *name)
     }
 
-    fn streams_to(&self, name: &Name) -> Option<Vec<(Name, StreamKind)>> {
+    fn streams_to(&self, name: &Name) -> Option<Vec<CatalogStream>> {
         let end = self.streams.iter().position(|s| s.name == *name)?;
-        let streams = self.streams[..=end].iter();
-        Some(streams.map(|s| (s.name.clone(), s.kind)).collect())
+        Some(self.streams[..=end].to_vec())
     }
 
     /// Returns the catalog with a stream, in the place of the one of its name or at the end.

@@ -198,9 +198,13 @@ impl Gateway {
         if self.streams.lock().contains(name) {
             return Ok(());
         }
-        for (name, kind) in self.catalog.streams_to(name)? {
-            self.store.create_stream(&name, kind)?;
-            self.streams.lock().insert(name);
+        for stream in self.catalog.streams_to(name)? {
+            let divided_by = self
+                .own
+                .and_then(|own| stream.division_at(own, self.shards));
+            self.store
+                .create_stream(&stream.name, stream.kind, divided_by)?;
+            self.streams.lock().insert(stream.name);
         }
         Ok(())
     }

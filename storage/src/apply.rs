@@ -14,6 +14,8 @@ use crate::memtable::{Memtable, RowBuffer};
 use crate::model::{Ack, Name, QUARANTINE, StreamKind};
 use crate::record::Record;
 use crate::schema_evolution;
+use crate::seeded::{self, Bug};
+use crate::shard_key::Division;
 
 /// The state that a record is applied to.
 #[derive(Debug)]
@@ -50,6 +52,12 @@ pub(crate) fn apply(target: &mut RecordTarget<'_>, record: &Record, first_seq: u
                 record.stream
             ),
         });
+    }
+    if record.events.num_rows() > 0
+        && let Some(meta) = streams.get_mut(&record.stream)
+        && !seeded::is(Bug::DivisionKept)
+    {
+        Division::weaken(&mut meta.divided_by, &record.events);
     }
     memtable.count_record();
     let ack = ack_of(record, first_seq);

@@ -116,7 +116,7 @@ pub use rollup_hook::{
     RollupMeta, Section, TileImage,
 };
 pub use schema_evolution::agree;
-pub use shard_key::{HotValues, SALTS, Salt, ShardKey, shard_hash, shard_mix};
+pub use shard_key::{Division, HotValues, SALTS, Salt, ShardKey, shard_hash, shard_mix};
 pub use shared_journal::{Appended, JournalPlace, JournalPosition, Replication, SharedJournal};
 pub use snapshot::Snapshot;
 pub use store::{

@@ -21,6 +21,7 @@
 //!    live, dropped and detached parts. Events sealed and erased together never become fewer.
 //! 5. No file is listed twice, and no listed file is pending deletion.
 //! 6. A file has one checksum for each of its blocks, or no block checksums at all.
+//! 7. The division of a stream that is there never says more than it did.
 
 mod commit;
 mod detached;
@@ -59,6 +60,7 @@ use crate::file::FileRef;
 use crate::limits::Retention;
 use crate::model::{Column, ColumnType, Name, StreamKind};
 use crate::rollup_hook::{RollupMeta, Section};
+use crate::shard_key::Division;
 
 pub(crate) const DIR: &str = "manifest";
 const SUFFIX: &str = ".manifest";
@@ -105,6 +107,10 @@ pub struct StreamMeta {
     /// Erasures, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub erasures: Vec<Erasure>,
+    /// The rule by which all of its events came to this store, a shard of a cluster; `None` if some
+    /// may have come otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divided_by: Option<Division>,
 }
 
 fn default_columns_max() -> usize {

@@ -72,6 +72,10 @@ pub(crate) enum Bug {
     PositionApart,
     /// A seal commits its identities in an edit of its own.
     IdentitiesApart,
+    /// An event that belongs to another shard leaves the division of its stream as it is.
+    DivisionKept,
+    /// A seal does not record the divisions of streams.
+    DivisionUnsealed,
     /// Messages of earlier epochs count.
     LateMessageTaken,
     /// A message of the shared journal that was sent twice counts twice.
@@ -115,6 +119,8 @@ impl Bug {
         (Self::AckedOnDelivery, "acked_on_delivery"),
         (Self::PositionApart, "position_apart"),
         (Self::IdentitiesApart, "identities_apart"),
+        (Self::DivisionKept, "division_kept"),
+        (Self::DivisionUnsealed, "division_unsealed"),
         (Self::LateMessageTaken, "late_message_taken"),
         (Self::RetryTaken, "retry_taken"),
         (Self::FenceIgnored, "fence_ignored"),

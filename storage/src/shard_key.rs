@@ -10,9 +10,12 @@
 //!   integers may become one of floats between two attempts; nor on whether a value has a column or
 //!   is in `_rest`, which the columns that are known when a batch is parsed decide.
 
+mod division;
 mod hash;
 mod places;
+mod values;
 
+pub use division::Division;
 pub use hash::{shard_hash, shard_mix};
 pub use places::HotValues;
 

@@ -65,6 +65,7 @@ use crate::error::{Error, Kind, Result};
 use crate::manifest::Manifest;
 use crate::model::{Ack, Batch, Name, StreamKind};
 use crate::record::Record;
+use crate::shard_key::Division;
 use crate::snapshot::Snapshot;
 use edit::View;
 use log::{Command, Reply, Request, Waiter};
@@ -182,14 +183,20 @@ impl Store {
         receive.recv().map_err(|_| Error::Closed)?
     }
 
-    /// Creates a stream of this kind, with its rollups, unless there is one of that name.
+    /// Creates a stream of this kind, with its rollups, unless there is one of that name. In a
+    /// cluster, `divided_by` is the rule by which its events will come.
     ///
     /// # Errors
     /// [`Error::Overloaded`] while the object store does not take it, [`Error::Rollup`], and the
     /// errors of an edit of the manifest.
-    pub fn create_stream(&self, name: &Name, kind: StreamKind) -> Result<()> {
+    pub fn create_stream(
+        &self,
+        name: &Name,
+        kind: StreamKind,
+        divided_by: Option<Division>,
+    ) -> Result<()> {
         self.shared.check_writable()?;
-        self.shared.create_one(name, kind)
+        self.shared.create_one(name, (kind, divided_by))
     }
 
     /// Waits while rows of so many bytes would leave the memtable so full that the next write might

@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::tables::sharded::fragment::{Fragment, FragmentStep, is_of_rows};
+use crate::tables::sharded::pruning::may_have_rows;
 use crate::tables::sharded::{RemoteTable, ShardedTable};
 use crate::tables::stream::source::plain;
 use split::Split;
@@ -251,9 +252,14 @@ impl Divide<'_> {
             let rows = LogicalPlanBuilder::scan(name, provider_as_source(Arc::clone(own)), None)?;
             inputs.push(Arc::new(renamed(fragment.plan(rows.build()?)?, &columns)?));
         }
-        if !table.peers.is_empty() {
+        let mut peers = may_have_rows(fragment, &table.peers);
+        if peers.is_empty() && inputs.is_empty() {
+            // One store answers that there are no rows.
+            peers.extend(table.peers.first().cloned());
+        }
+        if !peers.is_empty() {
             let remote = RemoteTable {
-                peers: table.peers.clone(),
+                peers,
                 fragment: sent,
                 time_zone: self.time_zone.map(str::to_owned),
                 schema: Arc::clone(&columns),

@@ -8,7 +8,8 @@
 //! # Invariants
 //! * Each store takes part in one state, which all parts of a question read.
 //! * An answer has the part of every store, or it is an error that names the store; only a question
-//!   that is partial does without the peers that are gone.
+//!   that is partial does without the peers that are gone. A peer whose part the question's own
+//!   conditions show to be empty is not asked for it (`pruning.rs`).
 //! * A level has the cells of all stores with the stream. All of them have the rollup, under the
 //!   same definition; otherwise the level is an error.
 
@@ -17,6 +18,7 @@ mod cells;
 pub(crate) mod fragment;
 pub(crate) mod frame;
 mod peer;
+pub(crate) mod pruning;
 mod remote;
 pub(crate) mod request;
 mod streams;

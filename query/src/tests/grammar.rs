@@ -10,6 +10,7 @@
 
 mod compare;
 mod compound;
+mod division;
 mod expressions;
 mod forms;
 mod oracle;
@@ -33,6 +34,7 @@ use shrink::Shrinking;
 use stores::World;
 
 use crate::ask::random_questions::rows::AnswerRows;
+use crate::tables::sharded::peers_of;
 use crate::{Answer, Engine, Parameters, QueryStats, Session, Sources};
 
 /// Queries of one store.
@@ -69,6 +71,8 @@ struct Met {
     sliced: usize,
     levels: usize,
     by_peers: usize,
+    ruled_out: usize,
+    few_cells: usize,
 }
 
 impl AddAssign for Met {
@@ -85,6 +89,8 @@ impl AddAssign for Met {
         self.sliced += other.sliced;
         self.levels += other.levels;
         self.by_peers += other.by_peers;
+        self.ruled_out += other.ruled_out;
+        self.few_cells += other.few_cells;
     }
 }
 
@@ -94,7 +100,7 @@ impl Display for Met {
             f,
             "{} questions: {} answered by rollups, {} of them with a rest from raw events; {} by indexes; \
              the first rows found first in {}, slices in {}, parts or partitions left out in {}, known counts {}, \
-             levels named in {}, peers asked in {}; {} without a row, {} refused by both",
+             levels named in {}, peers asked in {}, ruled out in {} for rows and in {} for cells; {} without a row, {} refused by both",
             self.asked,
             self.rewritten,
             self.mixed,
@@ -105,6 +111,8 @@ impl Display for Met {
             self.known,
             self.levels,
             self.by_peers,
+            self.ruled_out,
+            self.few_cells,
             self.empty,
             self.failed
         )
@@ -112,23 +120,28 @@ impl Display for Met {
 }
 
 impl Met {
-    fn one(question: &Question, figures: &QueryStats, plan: &dyn ExecutionPlan) -> Self {
+    fn one(world: &World, question: &Question, figures: &QueryStats, plan: &Plan) -> Self {
         let by = |prefix: &str| figures.answered_by.iter().any(|by| by.starts_with(prefix));
         let names_level = tables::LEVELS
             .iter()
             .any(|(name, ..)| question.sql.contains(name));
         let rewritten = by("rollup ") && !names_level;
+        let answered = figures.answered_by.iter();
+        let answered = answered.filter(|by| by.starts_with("peer ")).count();
+        let are_few = (1..world.peers.len()).contains(&answered);
         Self {
             asked: 1,
             rewritten: rewritten.into(),
             mixed: (rewritten && (by("parts ") || by("memtable "))).into(),
             indexed: by("index ").into(),
-            narrowed: has(plan, "NarrowedExec").into(),
-            sliced: has(plan, "SliceExec").into(),
+            narrowed: has(&**plan, "NarrowedExec").into(),
+            sliced: has(&**plan, "SliceExec").into(),
             pruned: (figures.parts.examined < figures.parts.total && !by("rollup ")).into(),
             known: by("manifest").into(),
             levels: names_level.into(),
             by_peers: by("peer ").into(),
+            ruled_out: asks_few(plan, world.peers.len()).into(),
+            few_cells: (names_level && are_few).into(),
             ..Self::default()
         }
     }
@@ -157,6 +170,14 @@ impl Met {
             self.asked
         );
     }
+}
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Returns whether a part of a plan asks some of these peers, and not all.
+fn asks_few(plan: &Plan, peers: usize) -> bool {
+    let asked = peers_of(&**plan).count();
+    (1..peers).contains(&asked) || plan.children().into_iter().any(|c| asks_few(c, peers))
 }
 
 fn has(plan: &dyn ExecutionPlan, name: &str) -> bool {
@@ -196,7 +217,7 @@ async fn ask(world: &World, question: &Question, sql: &str) -> (Option<String>, 
         let answer = start(&world.engine, world.sources(), &hinted).await?;
         let plan = Arc::clone(answer.plan());
         let (schema, batches, figures) = answer.collect().await?;
-        let met = Met::one(question, &figures, &*plan);
+        let met = Met::one(world, question, &figures, &plan);
         Ok::<_, crate::Error>((AnswerRows::of(&schema, &batches), met))
     };
     let found = found.await;
@@ -322,6 +343,7 @@ async fn every_question_over_several_stores_has_the_answer_of_a_plain_table() {
     assert!(all.by_peers * 2 > all.asked, "{all}");
     if questions >= 1_000 {
         assert!(all.failed * 20 < all.asked, "{all}");
+        assert!(all.ruled_out * 40 > all.asked && all.few_cells > 0, "{all}");
     }
 }
 

@@ -62,7 +62,7 @@ fn a_stream_keeps_its_first_key_and_the_order_of_streams_is_one() {
     for catalog in [one, other] {
         let name = Name::new("b").expect("a name");
         let streams = catalog.streams_to(&name).expect("known");
-        let names: Vec<&str> = streams.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = streams.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["a", "c", "b"]);
     }
 }

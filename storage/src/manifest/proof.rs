@@ -1,10 +1,12 @@
-//! The self-check of a manifest: invariants 2 to 6, verified whenever one is read or written.
+//! The self-check of a manifest: invariants 2 to 6, verified whenever one is read or written, and
+//! those of an edit, 1 and 7.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Manifest, StreamMeta, TileMeta};
 use crate::model::{Name, SEQ_END_MAX};
 use crate::rollup_hook::RollupMeta;
+use crate::shard_key::Division;
 
 impl Manifest {
     /// Checks invariants 2 to 6.
@@ -142,6 +144,14 @@ impl Manifest {
                     "stream {name}: {after} events would be sealed or erased, {} were",
                     ever(stream)
                 ));
+            }
+            let divided_by = next.streams.get(name).and_then(|s| s.divided_by.as_ref());
+            let says_more = |next: &Division| {
+                let before = stream.divided_by.as_ref();
+                before.is_none_or(|before| !before.says_no_less_than(next))
+            };
+            if divided_by.is_some_and(says_more) {
+                return Err(format!("stream {name}: its division would say more"));
             }
         }
         next.check()

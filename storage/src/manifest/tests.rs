@@ -92,6 +92,7 @@ pub(super) fn good() -> Manifest {
         }],
         columns_max: COLUMNS_MAX,
         erasures: Vec::new(),
+        divided_by: None,
     };
     manifest.streams.insert(name("events"), stream);
     manifest.parts = vec![part(1, 10), part(2, 5)];

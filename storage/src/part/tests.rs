@@ -34,6 +34,7 @@ pub(super) fn meta(width: PartitionWidth, order_by: &[&str]) -> StreamMeta {
         dropped: Vec::new(),
         columns_max: crate::manifest::COLUMNS_MAX,
         erasures: Vec::new(),
+        divided_by: None,
     }
 }
 

@@ -1,23 +1,18 @@
 //! The shards of a batch's events.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{
-    Field, Float64Type, Int16Type, Int64Type, TimestampMicrosecondType, UInt64Type,
-};
-
-use bson::{Bson, Document};
+use arrow::datatypes::{Field, TimestampMicrosecondType};
 
 use super::hash::{shard_hash, shard_mix};
+use super::values::{FieldHashes, rest_of, with_value};
 use super::{SALTS, Salt, ShardKey};
-use crate::model::{ColumnType, Identity, REST, TIME, TIME_SOURCE};
+use crate::model::{Identity, REST, TIME, TIME_SOURCE};
 
 /// Microseconds of an hour.
 const HOUR_US: i64 = 3_600_000_000;
-/// The integers that a float holds exactly end here.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The values of a key whose events a salt divides: lists of texts, one for each field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,37 +59,43 @@ impl ShardKey {
         match self {
             Self::Batch => vec![home; rows],
             Self::Time => hours(events, home, shards),
-            Self::Fields { fields, salt } => {
-                let columns = fields.iter().map(|field| events.column_by_name(field));
-                let columns: Vec<Option<&ArrayRef>> = columns.collect();
-                let mut text = String::new();
+            Self::Fields { fields, .. } => {
+                let (mut hashes, mut text) = (FieldHashes::of(fields, events), String::new());
                 let place = |row| {
-                    let mut rest = None;
-                    let mut hash = 0;
-                    for (field, column) in fields.iter().zip(&columns) {
-                        hash = match column.filter(|column| column.is_valid(row)) {
-                            Some(column) => with_value(hash, column, row, &mut text),
-                            // A value that did not fit its column when the batch came.
-                            None => {
-                                let rest = rest.get_or_insert_with(|| rest_of(events, row));
-                                shard_hash(hash, rest.get(field).map(Vec::as_slice))
-                            }
-                        };
-                    }
-                    let is_salted = match salt {
-                        Salt::None => false,
-                        Salt::All => true,
-                        Salt::Hot => hot.0.contains(&hash),
-                    };
-                    let salt = match is_salted {
-                        true => content(events, row, &mut text) % SALTS,
-                        false => 0,
+                    let hash = hashes.of_event(row, |_| ());
+                    let salt = match self.salts(hash, hot) {
+                        1 => 0,
+                        salts => content(events, row, &mut text) % salts,
                     };
                     Self::shard_of(hash.wrapping_add(salt), shards)
                 };
                 (0..rows).map(place).collect()
             }
         }
+    }
+
+    /// Returns the shards to which the key sends events whose values have this hash.
+    pub(super) fn places_of(
+        &self,
+        hash: u64,
+        shards: u16,
+        hot: &HotValues,
+    ) -> impl Iterator<Item = u16> + use<> {
+        let salts = 0..self.salts(hash, hot);
+        salts.map(move |salt| Self::shard_of(hash.wrapping_add(salt), shards))
+    }
+
+    /// Returns the number of salts of values with this hash.
+    fn salts(&self, hash: u64, hot: &HotValues) -> u64 {
+        let is_salted = match self {
+            Self::Batch | Self::Time => false,
+            Self::Fields { salt, .. } => match salt {
+                Salt::None => false,
+                Salt::All => true,
+                Salt::Hot => hot.0.contains(&hash),
+            },
+        };
+        if is_salted { SALTS } else { 1 }
     }
 }
 
@@ -137,90 +138,12 @@ fn content(events: &RecordBatch, row: usize, text: &mut String) -> u64 {
     shard_mix(of_rest.fold(of_columns, u64::wrapping_add))
 }
 
-/// Returns the values of an event that have no column, each as the text that it would have in one.
-/// Fields of documents have dotted names, as columns have.
-fn rest_of(events: &RecordBatch, row: usize) -> BTreeMap<String, Vec<u8>> {
-    let mut values = BTreeMap::new();
-    let rest = events.column_by_name(REST);
-    let rest = rest.and_then(|rest| rest.as_binary_opt::<i32>());
-    let rest = rest.filter(|rest| rest.is_valid(row));
-    let document = rest.and_then(|rest| Document::from_reader(rest.value(row)).ok());
-    if let Some(document) = document {
-        add_fields("", &document, &mut values);
-    }
-    values
-}
-
-fn add_fields(prefix: &str, document: &Document, values: &mut BTreeMap<String, Vec<u8>>) {
-    for (name, value) in document {
-        let name = format!("{prefix}{name}");
-        let text = match value {
-            Bson::Document(inner) => {
-                add_fields(&format!("{name}."), inner, values);
-                continue;
-            }
-            Bson::Null => continue,
-            Bson::String(text) => text.clone().into_bytes(),
-            Bson::Binary(binary) => binary.bytes.clone(),
-            Bson::Double(number) => float_text(*number).into_bytes(),
-            Bson::DateTime(time) => (time.timestamp_millis() * 1000).to_string().into_bytes(),
-            other => other.to_string().into_bytes(),
-        };
-        values.insert(name, text);
-    }
-}
-
-/// Returns the text of a float: that of an integer for one that it was, or will be.
-fn float_text(number: f64) -> String {
-    match number.trunc() == number && number.abs() <= EXACT_MAX {
-        true => (number as i64).to_string(),
-        false => number.to_string(),
-    }
-}
-
-/// Adds the text of a value to a hash; `text` is memory for it.
-fn with_value(hash: u64, column: &ArrayRef, row: usize, text: &mut String) -> u64 {
-    use std::fmt::Write;
-    if column.is_null(row) {
-        return shard_hash(hash, None);
-    }
-    text.clear();
-    let written = match ColumnType::of(column.data_type()) {
-        Some(ColumnType::Text) => {
-            return shard_hash(hash, Some(column.as_string::<i32>().value(row).as_bytes()));
-        }
-        Some(ColumnType::Binary) => {
-            return shard_hash(hash, Some(column.as_binary::<i32>().value(row)));
-        }
-        Some(ColumnType::Bool) => write!(text, "{}", column.as_boolean().value(row)),
-        Some(ColumnType::Int16) => {
-            write!(text, "{}", column.as_primitive::<Int16Type>().value(row))
-        }
-        Some(ColumnType::Int64) => {
-            write!(text, "{}", column.as_primitive::<Int64Type>().value(row))
-        }
-        Some(ColumnType::Uint64) => {
-            write!(text, "{}", column.as_primitive::<UInt64Type>().value(row))
-        }
-        Some(ColumnType::Time) => {
-            let times = column.as_primitive::<TimestampMicrosecondType>();
-            write!(text, "{}", times.value(row))
-        }
-        Some(ColumnType::Float64) => {
-            let number = column.as_primitive::<Float64Type>().value(row);
-            write!(text, "{}", float_text(number))
-        }
-        None => Ok(()),
-    };
-    written.expect("BUG: a string takes every text");
-    shard_hash(hash, Some(text.as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
+    use bson::Document;
 
     use super::*;
 

@@ -170,6 +170,7 @@ impl Config {
             dropped: Vec::new(),
             columns_max: self.columns_max,
             erasures: Vec::new(),
+            divided_by: None,
         }
     }
 }

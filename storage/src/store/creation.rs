@@ -12,11 +12,15 @@ use super::Shared;
 use crate::error::{Error, Result};
 use crate::model::{Name, QUARANTINE, StreamKind};
 use crate::record::Record;
+use crate::shard_key::Division;
 
 /// Longest time that a client waits; it may send its batch again.
 const WAIT: Duration = Duration::from_secs(2);
 /// Time after a failure in which no other creation is tried, microseconds.
 const AGAIN_US: i64 = 10_000_000;
+
+/// The kind of a stream that appears, and the rule by which its events will come.
+pub(super) type NewStream = (StreamKind, Option<Division>);
 
 /// The creations under way, and the last one that the object store did not take.
 #[derive(Debug, Default)]
@@ -35,11 +39,11 @@ impl Shared {
             return Ok(());
         }
         if record.events.num_rows() > 0 {
-            self.create_soon(&record.stream, record.kind)?;
+            self.create_soon(&record.stream, (record.kind, None))?;
         }
         if !record.ranks.is_empty() {
             let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
-            self.create_soon(&quarantine, StreamKind::Quarantine)?;
+            self.create_soon(&quarantine, (StreamKind::Quarantine, None))?;
         }
         Ok(())
     }
@@ -48,15 +52,15 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Overloaded`] while the object store does not take it, and the errors of an edit.
-    pub(super) fn create_one(self: &Arc<Self>, name: &Name, kind: StreamKind) -> Result<()> {
+    pub(super) fn create_one(self: &Arc<Self>, name: &Name, stream: NewStream) -> Result<()> {
         match &self.depot {
-            Some(_) => self.create_soon(name, kind),
+            Some(_) => self.create_soon(name, stream),
             None if self.state.lock().streams.contains_key(name) => Ok(()),
-            None => self.create_stream(name, kind, 0),
+            None => self.create_stream(name, stream, 0),
         }
     }
 
-    fn create_soon(self: &Arc<Self>, name: &Name, kind: StreamKind) -> Result<()> {
+    fn create_soon(self: &Arc<Self>, name: &Name, stream: NewStream) -> Result<()> {
         let is_missing = || !self.state.lock().streams.contains_key(name);
         if !is_missing() {
             return Ok(());
@@ -66,7 +70,10 @@ impl Shared {
         if is_missing() && creations.running.insert(name.clone()) {
             let (shared, of) = (Arc::clone(self), name.clone());
             let thread = std::thread::Builder::new().name("logmill-create".into());
-            if thread.spawn(move || shared.create_now(&of, kind)).is_err() {
+            if thread
+                .spawn(move || shared.create_now(&of, stream))
+                .is_err()
+            {
                 creations.running.remove(name);
             }
         }
@@ -91,8 +98,8 @@ impl Shared {
         }
     }
 
-    fn create_now(&self, name: &Name, kind: StreamKind) {
-        let outcome = self.create_stream(name, kind, 0);
+    fn create_now(&self, name: &Name, stream: NewStream) {
+        let outcome = self.create_stream(name, stream, 0);
         let mut creations = self.creations.lock();
         creations.running.remove(name);
         creations.failed = match outcome {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::creation::NewStream;
 use super::{Pin, Shared, State};
 use crate::error::{Error, Result};
-use crate::manifest::{self, CommitPlace, Committed, Manifest, Pending};
+use crate::manifest::{self, CommitPlace, Committed, Manifest, Pending, StreamMeta};
 use crate::model::{Name, QUARANTINE, StreamKind};
 use crate::reader_registry::{self, Hold};
 use crate::record::Record;
@@ -175,22 +176,34 @@ impl Shared {
     pub(super) fn create_missing(&self, record: &Record, next_seq: u64) -> Result<()> {
         let missing = |name: &Name| !self.state.lock().streams.contains_key(name);
         if record.events.num_rows() > 0 && missing(&record.stream) {
-            self.create_stream(&record.stream, record.kind, next_seq)?;
+            self.create_stream(&record.stream, (record.kind, None), next_seq)?;
         }
         if !record.ranks.is_empty() {
             let quarantine = Name::new(QUARANTINE).expect("BUG: the quarantine has a good name");
             if missing(&quarantine) {
-                self.create_stream(&quarantine, StreamKind::Quarantine, next_seq)?;
+                self.create_stream(&quarantine, (StreamKind::Quarantine, None), next_seq)?;
             }
         }
         Ok(())
     }
 
     /// Creates a stream and its rollups in one edit, unless it is there. Its rollups begin at
-    /// `next_seq`, or at the end of what is visible if that is later.
-    pub(super) fn create_stream(&self, name: &Name, kind: StreamKind, next_seq: u64) -> Result<()> {
+    /// `next_seq`, or at the end of what is visible if that is later. `divided_by` holds while the
+    /// stream has no events: they come after its creation.
+    pub(super) fn create_stream(
+        &self,
+        name: &Name,
+        (kind, divided_by): NewStream,
+        next_seq: u64,
+    ) -> Result<()> {
         let now_us = self.now_us();
-        let meta = self.options.config.stream_meta(name, kind, now_us);
+        // A backup of an earlier release may have records of a stream that its manifest lacks.
+        let has_rows = self.state.lock().memtable.chunks().contains_key(name);
+        let divided_by = divided_by.filter(|_| !has_rows);
+        let meta = StreamMeta {
+            divided_by,
+            ..self.options.config.stream_meta(name, kind, now_us)
+        };
         let existing = self.state.lock().committed.manifest.rollups.clone();
         let new = self
             .options

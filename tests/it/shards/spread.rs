@@ -130,6 +130,28 @@ fn assert_future_placed(all: &ShardedServers, stream: &str) {
     }
 }
 
+/// Checks that a question which names a value asks the servers of its shards for rows, and no
+/// others, and finds every event.
+#[track_caller]
+fn assert_asked(all: &ShardedServers, stream: &str, value: &str, named: impl Fn(&str) -> String) {
+    for (text, shards) in places(all.at(0), stream, value) {
+        for gateway in 0..SHARDS {
+            let counted = format!("SELECT count(*) FROM {stream} WHERE");
+            let asked = format!("{counted} {}", named(&text));
+            let plan = json!(rows(all.at(gateway), &format!("EXPLAIN {asked}"))).to_string();
+            let named = (0..SHARDS).filter(|shard| plan.contains(&all.url(*shard)));
+            let others = shards.iter().copied().filter(|shard| *shard != gateway);
+            assert_eq!(
+                named.collect::<Vec<_>>(),
+                others.collect::<Vec<_>>(),
+                "{asked}: {plan}"
+            );
+            let of_all = number(all.at(gateway), &format!("{counted} {value} = '{text}'"));
+            assert_eq!(number(all.at(gateway), &asked), of_all, "{asked}");
+        }
+    }
+}
+
 #[test]
 fn every_event_is_on_the_shard_that_the_key_names() {
     let all = ShardedServers::start(&KEYS);
@@ -155,6 +177,13 @@ fn every_event_is_on_the_shard_that_the_key_names() {
     assert_placed(&all, "by_time", "date_trunc('hour', time)", &[]);
     let salted = places(all.at(0), "by_salt", "path");
     assert!(salted["/"].len() > 1, "{salted:?}");
+    assert_asked(&all, "by_host", "host || ''", |host| {
+        format!("host = '{host}'")
+    });
+    assert_asked(&all, "web", "site || ' ' || path", |both| {
+        let (site, path) = both.split_once(' ').expect("both");
+        format!("path IN ('{path}') AND site = '{site}'")
+    });
 
     for request in 0..40 {
         let document = format!("{{\"time\":\"2024-03-01T00:00:00Z\",\"request\":\"{request}\"}}\n");

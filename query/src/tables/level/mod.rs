@@ -43,6 +43,7 @@ pub(crate) use stream_rollups::StreamRollups;
 
 use crate::error::Error;
 use crate::stats::Count;
+use crate::tables::sharded::pruning::may_have_cells;
 use crate::tables::sharded::{Peer, PeerCells};
 use crate::tables::stream::prune::{TimeRange, time_range};
 
@@ -288,7 +289,7 @@ impl LevelTable {
             files: Vec::new(),
             cache: self.cache.clone(),
             peers: Arc::new(PeerCells::new(
-                self.peers.clone(),
+                may_have_cells(&self.rollup, &filter, &self.peers),
                 definition.clone(),
                 self.level,
                 names.iter().map(|name| (*name).to_owned()).collect(),

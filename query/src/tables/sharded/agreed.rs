@@ -156,6 +156,7 @@ fn merged(known: Option<&StreamMeta>, added: &StreamColumns) -> Result<StreamMet
             dropped: Vec::new(),
             columns_max: usize::MAX,
             erasures: Vec::new(),
+            divided_by: None,
         });
     };
     if known.kind != added.kind {

@@ -53,7 +53,7 @@ impl PeerCells {
         }
     }
 
-    /// Returns whether no peer has the level.
+    /// Returns whether no peer is asked.
     pub(crate) fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }

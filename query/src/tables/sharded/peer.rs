@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use storage::{Column, Name, RollupMeta, Snapshot, StreamKind};
+use storage::{Column, Division, Name, RollupMeta, Snapshot, StreamKind};
 
 use crate::error::Result;
 use crate::question::Viewer;
@@ -56,6 +56,9 @@ pub struct PeerTables {
     pub streams: BTreeMap<Name, StreamColumns>,
     /// Its rollups, the newest generation of each.
     pub rollups: Vec<RollupMeta>,
+    /// The rules by which all events of a stream came to the store, where it is a shard.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub divisions: BTreeMap<Name, Division>,
 }
 
 /// The columns of a stream.
@@ -74,6 +77,11 @@ impl PeerTables {
         let seen = streams.filter(|(name, meta)| {
             meta.kind != StreamKind::Quarantine && viewer.sees(name.as_str())
         });
+        let divisions = seen.clone().filter_map(|(name, meta)| {
+            let divided_by = meta.divided_by.clone()?;
+            Some((name.clone(), divided_by))
+        });
+        let divisions = divisions.collect();
         let streams = seen.map(|(name, meta)| {
             let columns = StreamColumns {
                 kind: meta.kind,
@@ -89,6 +97,7 @@ impl PeerTables {
         Self {
             streams: streams.collect(),
             rollups: newest.into_values().cloned().collect(),
+            divisions,
         }
     }
 }

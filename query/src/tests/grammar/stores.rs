@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aggregator::{Cascade, CascadeConfig};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use serde_json::json;
 use storage::{IndexKind, Name, Snapshot, StreamKind};
 
 use super::super::support::{DAY_US, Event, Fixture, Near, Random, batch};
+use super::division::Divided;
 use super::oracle::Oracle;
 use super::tables::{LEVELS, column_of_events, column_of_lines, level, level_columns, lines, rows};
 use super::values::{HOUR_US, Values, ZONES};
@@ -27,6 +29,18 @@ const STARTS: [&str; 8] = [
     "2024-02-26T00:00:00Z",
     "1969-12-28T00:00:00Z",
 ];
+/// Keys by which the streams of several stores are divided.
+const KEYS: [&str; 8] = [
+    "host",
+    "path",
+    "path + hash",
+    "path + hash if hot",
+    "site, path",
+    "user, method",
+    "status",
+    "request",
+];
+const KEYS_OF_LINES: [&str; 5] = ["service", "note", "n", "level, ok + hash", "ms"];
 const INDEXED: [&str; 5] = ["path", "host", "status", "user", "method"];
 
 /// A document of the stream `app`.
@@ -52,7 +66,7 @@ pub(super) struct World {
     _fixtures: Vec<Fixture>,
     /// The snapshot of the first store.
     pub(super) snapshot: Arc<Snapshot>,
-    peers: Vec<Arc<dyn Peer>>,
+    pub(super) peers: Vec<Arc<dyn Peer>>,
     pub(super) engine: Engine,
     pub(super) oracle: Oracle,
     pub(super) values: Values,
@@ -208,6 +222,15 @@ fn day_of(at_us: i64) -> i64 {
     at_us.div_euclid(DAY_US) * DAY_US
 }
 
+/// Returns the rows of each store.
+fn grouped<T>(places: Vec<usize>, rows: Vec<T>) -> BTreeMap<usize, Vec<T>> {
+    let mut stores: BTreeMap<usize, Vec<T>> = BTreeMap::new();
+    for (store, row) in places.into_iter().zip(rows) {
+        stores.entry(store).or_default().push(row);
+    }
+    stores
+}
+
 impl Model {
     /// Returns the place of the next event of a store.
     fn next(&mut self, store: usize) -> Place {
@@ -236,7 +259,39 @@ impl Model {
         }
     }
 
+    /// Writes events where they belong.
+    fn write_events(&mut self, divided: Option<&Divided>, events: Vec<Event>, values: &mut Values) {
+        let places = self.places(divided, &batch(&events), values);
+        self.ever.extend(events.iter().cloned());
+        for (store, events) in grouped(places, events) {
+            self.fixtures[store].write("access", StreamKind::Access, batch(&events));
+            for event in events {
+                let place = self.next(store);
+                self.access.push((place, event, false));
+            }
+        }
+    }
+
+    /// Returns the stores of the rows of a batch.
+    fn places(
+        &self,
+        divided: Option<&Divided>,
+        batch: &RecordBatch,
+        values: &mut Values,
+    ) -> Vec<usize> {
+        match divided {
+            Some(divided) => divided.places(batch, values),
+            None => vec![self.any(values); batch.num_rows()],
+        }
+    }
+
     fn write_all(&mut self, values: &mut Values) {
+        let (events, documents) = (
+            ("access", StreamKind::Access),
+            ("app", StreamKind::Documents),
+        );
+        let of_events = Divided::some(events, &KEYS, &self.fixtures, values);
+        let of_lines = Divided::some(documents, &KEYS_OF_LINES, &self.fixtures, values);
         let steps = 4 + values.below(7);
         let days = values.days;
         for step in 0..steps {
@@ -252,13 +307,7 @@ impl Model {
                     event(values, day)
                 })
                 .collect();
-            let store = self.any(values);
-            self.fixtures[store].write("access", StreamKind::Access, batch(&events));
-            self.ever.extend(events.iter().cloned());
-            for event in events {
-                let place = self.next(store);
-                self.access.push((place, event, false));
-            }
+            self.write_events(of_events.as_ref(), events, values);
             if values.once_in(2) {
                 let some: Vec<Line> = (0..1 + values.below(30))
                     .map(|_| {
@@ -266,8 +315,10 @@ impl Model {
                         line(values, day)
                     })
                     .collect();
-                let store = self.any(values);
-                self.write_lines(store, some);
+                let places = self.places(of_lines.as_ref(), &lines(&some), values);
+                for (store, some) in grouped(places, some) {
+                    self.write_lines(store, some);
+                }
             }
             if values.below(3) > 0 {
                 let store = self.any(values);

@@ -107,6 +107,7 @@ fn reasons(bug: Bug) -> &'static [&'static str] {
             "it is stored again",
             "was acknowledged, then",
         ],
+        Bug::DivisionKept | Bug::DivisionUnsealed => &["the division of events"],
         Bug::LockUnchecked => &["acknowledged and lost", "is corrupt", "opens after both"],
     }
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+
 use super::listing::{LEVELS, Row, listed, rows};
 use super::motley;
 use crate::detached::{Card, card_path};
@@ -43,9 +45,12 @@ pub(super) struct Seen {
     pub(super) erased: u64,
 }
 
+/// The rows of a part, and all of their columns.
+type PartRows = (Vec<Row>, Vec<RecordBatch>);
+
 /// Cache of rows by file and checksum.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(BTreeMap<(String, u32), Arc<Vec<Row>>>);
+pub(super) struct Known(BTreeMap<(String, u32), Arc<PartRows>>);
 
 /// Returns the day of an event, from 1970.
 pub(super) fn day(payload: i64) -> i64 {
@@ -160,7 +165,7 @@ fn detached(snapshot: &Snapshot, parts: &mut Events, known: &mut Known) -> BTree
         let before = days.insert(at, from);
         assert_eq!(before, None, "{} is there twice", partition.folder);
         for file in partition.parts.iter().map(|p| &p.file) {
-            for (seq, payload) in known.part(snapshot, file).iter() {
+            for (seq, payload) in &known.part(snapshot, file).0 {
                 assert!(
                     day(*payload) == at && *seq < from,
                     "{seq} in {}",
@@ -225,11 +230,22 @@ fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Even
             assert_eq!(before, None, "sequence {seq} is there twice");
         }
     };
+    let division = snapshot.streams().get(&name);
+    let division = division.and_then(|meta| meta.divided_by.as_ref());
+    let mut came_by_it = |events: &RecordBatch| {
+        if let Some(division) = division {
+            let with = division.with(events);
+            assert_eq!(with.as_ref(), Some(division), "the division of {stream}");
+        }
+    };
     for part in snapshot.manifest().parts_of(&name) {
-        add(&mut parts, &known.part(snapshot, &part.file));
+        let (rows, batches) = &*known.part(snapshot, &part.file);
+        add(&mut parts, rows);
+        batches.iter().for_each(&mut came_by_it);
     }
     for chunk in snapshot.chunks(stream) {
         motley::check(&chunk.events);
+        came_by_it(&chunk.events);
         add(&mut memory, &rows(&chunk.events));
     }
     (parts, memory)
@@ -238,12 +254,12 @@ fn events(snapshot: &Snapshot, stream: &str, known: &mut Known) -> (Events, Even
 impl Known {
     /// Returns a part's rows. The file is read each time and compared with its checksum, which
     /// determines its content.
-    fn part(&mut self, snapshot: &Snapshot, file: &FileRef) -> Arc<Vec<Row>> {
+    fn part(&mut self, snapshot: &Snapshot, file: &FileRef) -> Arc<PartRows> {
         let bytes = snapshot.read(file).expect("a part is there");
         let read = || {
             let batches = read_part(bytes, None).expect("a part");
             batches.iter().for_each(motley::check);
-            Arc::new(batches.iter().flat_map(rows).collect())
+            Arc::new((batches.iter().flat_map(rows).collect(), batches))
         };
         let key = (file.path.clone(), file.crc);
         Arc::clone(self.0.entry(key).or_insert_with(read))

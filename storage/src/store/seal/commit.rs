@@ -50,6 +50,9 @@ pub(super) fn commit(
             if !seeded::is(Bug::PositionApart) {
                 set_position(manifest, frozen.position);
             }
+            if !seeded::is(Bug::DivisionUnsealed) {
+                add_divisions(manifest, view);
+            }
             manifest.sealed_seq = frozen.cutoff;
             manifest.sealed_at_us = now_us;
             manifest.sealed_ms = elapsed_ms;
@@ -126,6 +129,16 @@ fn add_parts(manifest: &mut Manifest, view: &View, parts: Vec<PartMeta>) {
             meta.columns = columns;
         }
         manifest.parts.push(part);
+    }
+}
+
+/// Records the rules by which the events came. Those of events that are not sealed yet may be among
+/// them: such a rule says less, and holds all the same.
+fn add_divisions(manifest: &mut Manifest, view: &View) {
+    for (name, meta) in &mut manifest.streams {
+        if let Some(live) = view.streams.get(name) {
+            meta.divided_by.clone_from(&live.divided_by);
+        }
     }
 }
 

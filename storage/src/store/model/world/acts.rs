@@ -10,6 +10,7 @@ use crate::model::{Ack, Identity, Name};
 use crate::read_only_store::ReadOnlyStore;
 use crate::record::Record;
 use crate::resolutions::{Ranges, Settlement};
+use crate::shard_key::Division;
 use crate::sim::Random;
 use crate::store::log::{Command, Reply, Request};
 use crate::store::maintenance::quarantine;
@@ -97,6 +98,16 @@ impl World {
     fn write(&mut self, which: usize, j: bool) {
         self.moment();
         let batch = self.oracle.sent[which].build();
+        // One of two shards of a cluster; no sender divides batches.
+        let shard = if which.is_multiple_of(2) { 0 } else { 1 };
+        let key = "x1".parse().expect("a key");
+        let division = Division::of(shard, 2, &key, &[]);
+        let created = self
+            .store()
+            .create_stream(&batch.stream, batch.kind, division);
+        if let Err(error) = created {
+            self.excuse(&error);
+        }
         let answer = self.store().write(batch, concern(j));
         self.answered(which, answer, j);
     }
