@@ -3,6 +3,7 @@
 
 mod floors;
 mod hinted;
+mod ruled_out;
 mod system;
 
 use std::sync::Arc;
