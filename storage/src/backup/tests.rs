@@ -216,8 +216,8 @@ fn what_is_given_up_meanwhile_is_there_until_it_was_taken() {
     }
 }
 
-/// A record is written after its stream is in a manifest. The journal is copied after a manifest was
-/// read.
+/// A record is written after its stream is in a manifest. The journal is copied after a manifest
+/// was read.
 #[test]
 fn a_stream_that_is_created_meanwhile_is_there_with_its_events() {
     let fixture = Fixture::new();
